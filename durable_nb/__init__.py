@@ -1,0 +1,193 @@
+"""Resumable agents in notebooks: a killed kernel goes on in the middle of the trajectory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from durable_nb.engine import store as _store
+from durable_nb.engine.context import current_operation, current_run
+from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.engine.operation import Operation
+from durable_nb.engine.options import http_rejected
+from durable_nb.engine.run import Run, Surroundings
+from durable_nb.engine.step import Step, step
+from durable_nb.engine.store import runs, sql
+from durable_nb.engine.views import OperationView, StatusView
+from durable_nb.model.errors import (
+    AlreadySettled,
+    BadName,
+    DuplicateStep,
+    DurableError,
+    DurableSignal,
+    IncompatibleCheckpoint,
+    JournalDamaged,
+    JournalTooNew,
+    JournalUnwritable,
+    NestedEffect,
+    NoActiveRun,
+    NotApplied,
+    NotRecordable,
+    NotTrusted,
+    OperationMissing,
+    ResultLost,
+    RunClosed,
+    RunHeld,
+    RunMissing,
+    StaleOwner,
+    StepFailed,
+    StillRunning,
+    UnguardedStep,
+    UnknownOutcome,
+    VerdictRefused,
+)
+from durable_nb.values import register_codec
+
+__version__ = "0.1.0"
+
+
+def open_run(
+    name: str,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    must_exist: bool = False,
+    fresh: bool = False,
+    expect: Iterable[str] = (),
+    allow_network_fs: bool = False,
+) -> Run:
+    """Open or resume a run for a notebook's whole life.
+
+    Parameters
+    ----------
+    name : str
+        The run's name: what you call the job, the same in each kernel.
+    store : path, optional
+        The folder of run folders. Default: `DURABLE_STORE`, else the nearest ``.durable``
+        upwards, else ``./.durable``.
+    must_exist : bool
+        Refuse to begin a new run.
+    fresh : bool
+        Set the old folder aside and begin anew, under a new run id.
+    expect : iterable of str
+        Names of steps to come, so that a status shows what was not reached yet.
+    allow_network_fs : bool
+        Use a network file system all the same.
+
+    Returns
+    -------
+    Run
+        Opened twice in one process, the same object. Nothing is executed by opening.
+
+    Raises
+    ------
+    RunHeld, RunMissing, BadName, NotTrusted, JournalDamaged, JournalTooNew
+        In each case nothing was changed.
+    """
+    return _store.open_run(
+        name,
+        store=store,
+        must_exist=must_exist,
+        fresh=fresh,
+        expect=expect,
+        allow_network_fs=allow_network_fs,
+        **_surroundings(),
+    )
+
+
+def run(
+    name: str,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    must_exist: bool = False,
+    fresh: bool = False,
+    expect: Iterable[str] = (),
+    allow_network_fs: bool = False,
+) -> Run:
+    """Open or resume a run as a context manager: ``with durable_nb.run("refund-17") as run:``.
+
+    The same as `open_run`; leaving the block closes the run, and an error that leaves it makes
+    the run failed. See `open_run` for parameters and errors.
+    """
+    return open_run(
+        name,
+        store=store,
+        must_exist=must_exist,
+        fresh=fresh,
+        expect=expect,
+        allow_network_fs=allow_network_fs,
+    )
+
+
+def _surroundings() -> dict[str, Any]:
+    """Give what a notebook knows of itself; in a script, nothing."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return {}
+    from durable_nb.notebook import surroundings
+
+    return surroundings()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register ``%durable`` and ``%%durable``, and list unfinished runs; it starts none."""
+    from durable_nb.notebook.extension import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics away again."""
+    from durable_nb.notebook.extension import unload_ipython_extension as unload
+
+    unload(shell)
+
+
+__all__ = [
+    "AlreadySettled",
+    "BadName",
+    "DidNotHappen",
+    "DuplicateStep",
+    "DurableError",
+    "DurableSignal",
+    "Happened",
+    "IncompatibleCheckpoint",
+    "JournalDamaged",
+    "JournalTooNew",
+    "JournalUnwritable",
+    "NestedEffect",
+    "NoActiveRun",
+    "NotApplied",
+    "NotRecordable",
+    "NotTrusted",
+    "Operation",
+    "OperationMissing",
+    "OperationView",
+    "ResultLost",
+    "Run",
+    "RunClosed",
+    "RunHeld",
+    "RunMissing",
+    "StaleOwner",
+    "StatusView",
+    "Step",
+    "StepFailed",
+    "StillRunning",
+    "Surroundings",
+    "Undecided",
+    "UnguardedStep",
+    "UnknownOutcome",
+    "VerdictRefused",
+    "current_operation",
+    "current_run",
+    "http_rejected",
+    "load_ipython_extension",
+    "open_run",
+    "register_codec",
+    "run",
+    "runs",
+    "sql",
+    "step",
+    "unload_ipython_extension",
+]

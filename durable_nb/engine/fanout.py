@@ -1,0 +1,156 @@
+"""`run.map`: many calls at once, results in the order of the items."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+
+from durable_nb.engine import calls
+from durable_nb.engine.context import Frame, frame_of
+from durable_nb.engine.options import Options
+from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async
+
+if TYPE_CHECKING:
+    from durable_nb.engine.operation import Operation
+    from durable_nb.engine.run import Run
+
+_Make = Callable[[], "Operation"]
+
+#: Name of the threads that the engine starts: a run is not closed while one is at work.
+_THREADS = "durable_nb_map"
+
+
+def run_map(
+    run: Run,
+    fn: Callable[..., Any] | Step[..., Any],
+    items: Iterable[Any],
+    *,
+    key: Callable[[Any], Any] | None,
+    limit: int,
+    options: Mapping[str, Any],
+) -> Any:
+    """Take every occurrence now, in order; then run the bodies, `limit` at once."""
+    if limit < 1:
+        raise ValueError(f"limit={limit}: at least one call has to run at a time")
+    base, name = Options(), None
+    if isinstance(fn, Step):
+        base, name, fn = fn.settings, fn.step_name, fn.fn
+    base = base.with_(options)
+    frame, work = frame_of(run), list(items)
+    makers = [_take(run, frame, fn, item, key, name, base) for item in work]
+    jobs = list(zip(makers, work, strict=True))
+    if is_async(fn):
+        return _gather(fn, jobs, limit)
+    return _threads(run, fn, jobs, limit)
+
+
+def _take(
+    run: Run,
+    frame: Frame,
+    fn: Callable[..., Any],
+    item: Any,
+    key: Callable[[Any], Any] | None,
+    name: str | None,
+    base: Options,
+) -> _Make:
+    options = base if key is None else base.with_({"key": key(item)})
+    inputs = calls.bind(fn, (item,), {})
+    return run.operation(
+        frame,
+        calls.name_of(fn, name),
+        options,
+        inputs=inputs if options.inputs is None else dict(options.inputs),
+        code=options.code or calls.code_of(fn),
+    )
+
+
+async def _gather(fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int) -> list[Any]:
+    gate, stopped = asyncio.Semaphore(limit), False
+
+    async def one(make: _Make, item: Any) -> Any:
+        nonlocal stopped
+        async with gate:
+            if stopped:
+                raise asyncio.CancelledError
+            try:
+                return await _awaited(make, fn, (item,), _injector(fn, {}))
+            except BaseException:
+                stopped = True
+                raise
+
+    tasks = [asyncio.ensure_future(one(make, item)) for make, item in jobs]
+    try:
+        if tasks:
+            await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    return _first_error_or([_Ended(t) for t in tasks])
+
+
+def _threads(
+    run: Run, fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int
+) -> list[Any]:
+    stopped = threading.Event()
+
+    def one(make: _Make, item: Any) -> Any:
+        if stopped.is_set():
+            raise asyncio.CancelledError
+        try:
+            return _blocking(make, fn, (item,), _injector(fn, {}))
+        except BaseException:
+            stopped.set()
+            raise
+
+    pool = ThreadPoolExecutor(limit, thread_name_prefix=_THREADS)
+    run.pools.append(pool)
+    futures: list[Future[Any]] = []
+    try:
+        for make, item in jobs:
+            futures.append(pool.submit(contextvars.copy_context().run, one, make, item))
+        wait(futures, return_when=FIRST_EXCEPTION)
+        wait(futures)
+    except BaseException:
+        # interrupted: what has not begun is dropped; what is in flight stays live and records
+        stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    run.pools.remove(pool)
+    return _first_error_or([_Ended(f) for f in futures])
+
+
+class _Ended:
+    """One ended call: its value, its error, or that it never began."""
+
+    def __init__(self, future: Future[Any] | asyncio.Future[Any]) -> None:
+        self.error: BaseException | None
+        self.value: Any = None
+        if future.cancelled():
+            self.error = asyncio.CancelledError()
+            return
+        self.error = future.exception()
+        if self.error is None:
+            self.value = future.result()
+
+
+def _first_error_or(ended: list[_Ended]) -> list[Any]:
+    """Raise the first error of a call that began, in the order of the items; else the results."""
+    errors = [e.error for e in ended if e.error is not None]
+    begun = [e for e in errors if not isinstance(e, asyncio.CancelledError)]
+    if begun or errors:
+        raise (begun or errors)[0]
+    return [e.value for e in ended]
+
+
+def await_threads(run: Run) -> None:
+    """Wait for the threads that the engine started, so that their outcomes are recorded."""
+    for pool in run.pools:
+        pool.shutdown(wait=True)
+    run.pools.clear()

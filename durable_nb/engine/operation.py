@@ -1,0 +1,363 @@
+"""The operation: the one mechanism from which every spelling of a step is made.
+
+::
+
+    with op:                 # reach: replay its record, or put its intent on disk
+        if op.needed:
+            op.result = ...  # leave: its outcome on disk, whatever ended the body
+    op.result
+
+The call form, the decorator, `map` and a durable cell are this, spelled differently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine.context import Frame, current_context, set_frame
+from durable_nb.engine.drive import Core, adrive, drive
+from durable_nb.engine.options import Options
+from durable_nb.engine.recovery import reach, reconcile, why_unknown
+from durable_nb.engine.scope import Origin, Scope, current_owner
+from durable_nb.journal import deferred_interrupts
+from durable_nb.model import identity
+from durable_nb.model.errors import (
+    DurableSignal,
+    ResultLost,
+    StepFailed,
+    UnguardedStep,
+    UnknownOutcome,
+)
+from durable_nb.model.fold import OperationState
+from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.records import Draft
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+_MISSING: Final = object()
+
+#: Values that a body cannot change in place, so that they need no second look.
+_ATOMS: Final = (str, int, float, bool, bytes, type(None))
+
+
+class Operation:
+    """One operation that the program has come to; made by `Run`, entered once.
+
+    Attributes
+    ----------
+    id : str
+        Its identity, ``parent/name[key]#n``.
+    needed : bool
+        Whether the body has to run: False when the result is on record.
+    result : Any
+        On replay the recorded result; else what the body assigned.
+    idempotency_key : str
+        To hand to the receiver; the same for each attempt.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        scope: Scope,
+        op_id: str,
+        options: Options,
+        inputs: dict[str, Any],
+        code: str | None,
+        origin: Origin,
+        advice: str = "",
+    ) -> None:
+        self.run, self.id, self.options = run, op_id, options
+        self.facets: dict[str, Any] = {
+            "inputs": run.digests(inputs, op_id),
+            "shown": {name: values.preview(value) for name, value in inputs.items()},
+            "code": code,
+        }
+        self.owner = weakref.ref(current_owner())
+        self.source = ""
+        self.attempt = 0
+        self._parent, self._inputs, self._origin, self._advice = scope, inputs, origin, advice
+        self._taker = self.owner
+        self._value: Any = _MISSING
+        self._consulted = self._replayed = self._left = False
+        self._before: Frame | None = None
+        self._began = 0.0
+        self._usd: float | None = None
+        self._tokens: int | None = None
+
+    # -- what a body uses ----------------------------------------------------------------
+
+    @property
+    def needed(self) -> bool:
+        """Whether the body has to run."""
+        self._consulted = True
+        return not self._replayed
+
+    @property
+    def result(self) -> Any:
+        """The recorded result, or what the body assigned."""
+        if self._value is _MISSING:
+            raise AttributeError(f"{self.id} has no result yet")
+        return self._value
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        if self._left:
+            self.run.late(self, value)
+        elif not self._replayed:
+            self._value = value
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key under which the receiver may recognise a repetition."""
+        state = self.run.fold.operations.get(self.id)
+        return identity.idempotency_key(self.run.id, self.id, state.generation if state else 0)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the journal proves of it now."""
+        state = self.run.fold.operations.get(self.id)
+        return state.outcome(self.run.clock.now()) if state else Outcome.INCOMPLETE
+
+    def is_running(self) -> bool:
+        """Tell whether the body may still be at work.
+
+        It is not, if the very task or thread that ran it is asking from outside of it: then an
+        interrupt cut it off before it could leave.
+        """
+        if self.owner() is not current_owner():
+            return True
+        frame = current_context()
+        return frame is not None and (
+            frame.scope.id == self.id or frame.scope.id.startswith(self.id + "/")
+        )
+
+    def spend(self, *, usd: float | None = None, tokens: int | None = None) -> None:
+        """Add to what this attempt has cost.
+
+        Parameters
+        ----------
+        usd : float or None
+            Money, in US dollars; unknown is not zero.
+        tokens : int or None
+            Tokens of the model.
+        """
+        if usd is not None:
+            self._usd = (self._usd or 0.0) + usd
+        if tokens is not None:
+            self._tokens = (self._tokens or 0) + tokens
+
+    # -- the context manager, in both spellings -------------------------------------------
+
+    def __enter__(self) -> Operation:
+        drive(reach(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        return drive(self._leave(error))
+
+    async def __aenter__(self) -> Operation:
+        await adrive(reach(self))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        return await adrive(self._leave(error))
+
+    # -- entering --------------------------------------------------------------------------
+
+    def replayed(self, value: Any) -> None:
+        """Take the recorded result; the body is not needed."""
+        self._value, self._replayed, self.source = value, True, "record"
+
+    def persist_intent(self, state: OperationState | None) -> None:
+        """Put the intent on disk, with the failures that the program has seen; then go."""
+        run, options = self.run, self.options
+        self.attempt = (state.attempt if state else 0) + 1
+        generation = state.generation if state else 0
+        body = {
+            "effect": str(options.effect),
+            "attempt": self.attempt,
+            "generation": generation,
+            **self.facets,
+            "idempotency_key": identity.idempotency_key(run.id, self.id, generation),
+            "settle_after": options.settle_after,
+            "key_ttl": options.key_ttl,
+        }
+        rides = options.effect is Effect.NONE or (
+            options.effect is Effect.IDEMPOTENT and options.key_ttl is None
+        )
+        try:
+            run.append(Draft(self.id, Kind.INTENDED, body), lazy=rides)
+        except BaseException:
+            run.live.pop(self.id, None)
+            raise
+        self._parent.retried(self.id)
+        self.source = run.sources[self.id] = "ran"
+        self.owner = weakref.ref(current_owner())
+        self._began = run.clock.monotonic()
+        inner = Scope(self.id, options.effect, self._advice)
+        self._before = set_frame(Frame(run, inner, self))
+
+    # -- leaving ---------------------------------------------------------------------------
+
+    def _leave(self, error: BaseException | None) -> Core[bool]:
+        """Record what ended the body; tell whether the error is settled and goes no further."""
+        if self._replayed:
+            if error is None and not self._consulted:
+                raise UnguardedStep(self.id, replayed=True)
+            return False
+        set_frame(self._before)
+        if error is None and self._value is _MISSING:
+            error = StepFailed(
+                self.id,
+                "its body ended without assigning op.result, so it does not count as done "
+                "(`op.result = None` says that there is nothing to keep)",
+            )
+            raised_here = True
+        else:
+            raised_here = False
+        try:
+            with deferred_interrupts():
+                self._left = True
+                if error is None:
+                    self._complete()
+                else:
+                    signal = lone_signal(error)
+                    self._record_failure(error)
+        finally:
+            self.run.live.pop(self.id, None)
+        if error is None:
+            if not self._consulted:
+                raise UnguardedStep(self.id, replayed=False)
+            return False
+        if signal is not None and signal is not error:
+            raise signal from error
+        if isinstance(error, Exception):
+            settled = yield from self._surface(error)
+            if settled:
+                return True
+        if raised_here:
+            raise error
+        return False
+
+    def _complete(self) -> None:
+        """Record the result, verified; the value becomes what a replay will return."""
+        run, value = self.run, self._value
+        try:
+            if self.options.record is not None:
+                value = self.options.record(value)
+            if self.options.validate is not None and self.options.validate(value) is False:
+                raise ValueError(f"validate refused the result {values.preview(value)}")
+            self._refuse_changed_inputs()
+            text = values.encode(value, run.artifacts)
+        except Exception as problem:
+            self._append(Kind.UNRECORDED, error=values.describe_error(problem))
+            unknown = self.outcome is Outcome.UNKNOWN
+            raise ResultLost(self.id, str(problem), unknown) from problem
+        below = [s for s in run.unknown_states() if s.id.startswith(self.id + "/")]
+        if below:
+            self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
+            views = [run.view(s) for s in below]
+            raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
+        self._append(Kind.COMPLETED, result=text)
+        self._value = values.decode(text, run.artifacts)
+
+    def _refuse_changed_inputs(self) -> None:
+        """A step may not change its arguments in place: a replay would not bring that back."""
+        mutable = {n: v for n, v in self._inputs.items() if not isinstance(v, _ATOMS)}
+        for name, digest in self.run.digests(mutable, self.id).items():
+            if digest != self.facets["inputs"][name]:
+                raise ValueError(
+                    f"the step changed its argument {name!r} in place, which no replay would "
+                    "bring back: return it instead"
+                )
+
+    def _record_failure(self, error: BaseException) -> None:
+        """Record how the body ended without a result."""
+        if lone_signal(error) is not None or not isinstance(error, Exception):
+            kind = Kind.INTERRUPTED
+        elif self.options.proves_nothing_happened(error):
+            kind = Kind.NOT_APPLIED
+        else:
+            kind = Kind.RAISED
+        self._append(kind, error=values.describe_error(error))
+
+    def _surface(self, error: Exception) -> Core[bool]:
+        """Hand the failure on: as it is, or as the doubt that it leaves behind."""
+        run = self.run
+        state = run.fold.operations[self.id]
+        if state.outcome(run.clock.now()) is Outcome.UNKNOWN:
+            if not (yield from reconcile(self, state)):
+                raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state)) from error
+            state = run.fold.operations[self.id]
+            if state.kind is Kind.CONFIRMED and state.result is not None:
+                self._value = values.decode(state.result, run.artifacts)
+                return True
+        self._parent.failed(self.id, self._origin, self._taker)
+        return False
+
+    def _append(self, kind: Kind, **body: Any) -> None:
+        body["duration_s"] = round(self.run.clock.monotonic() - self._began, 6)
+        body["attempt"] = self.attempt
+        if self._usd is not None:
+            body["usd"] = self._usd
+        if self._tokens is not None:
+            body["tokens"] = self._tokens
+        self.run.append(Draft(self.id, kind, body))
+
+
+def lone_signal(error: BaseException) -> DurableSignal | None:
+    """Give the signal that an error is, or that a group of nothing but signals holds."""
+    if isinstance(error, DurableSignal):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        inner = [lone_signal(e) for e in error.exceptions]
+        if all(s is not None for s in inner):
+            return inner[0]
+    return None
+
+
+async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | None]:
+    """Await a body in a task of its own, so that cancelling the caller does not cut an effect.
+
+    Returns
+    -------
+    (value, cancelled)
+        What the body returned, and the `CancelledError` that the caller still has to raise once
+        the outcome is recorded.
+    """
+    task = asyncio.ensure_future(coroutine)
+    run.bodies.add(task)
+    task.add_done_callback(run.bodies.discard)
+    cancelled: BaseException | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as stop:
+            cancelled = stop
+            if run.interrupted:
+                task.cancel()
+    if task.cancelled() and cancelled is not None:
+        raise cancelled
+    try:
+        return task.result(), cancelled
+    except Exception as error:
+        if cancelled is not None:
+            raise _Cut(error, cancelled) from error
+        raise
+
+
+class _Cut(BaseException):
+    """The body failed while its caller was being cancelled: record the one, raise the other."""
+
+    def __init__(self, error: Exception, cancelled: BaseException) -> None:
+        super().__init__(error, cancelled)
+        self.error, self.cancelled = error, cancelled

@@ -1,0 +1,155 @@
+"""Step options: what a step may say of itself, the same in every spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+from uuid import UUID
+
+from durable_nb.model.errors import NotApplied
+from durable_nb.model.outcomes import Effect
+
+#: Seconds after which a reconciler's "not found" counts (DESIGN section 4): a request that was
+#: under way when its kernel died can still arrive.
+SETTLE_AFTER_S: Final = 30.0
+
+_POLICIES: Final = ("rerun", "keep", "ask")
+
+#: HTTP answers that prove that nothing was applied (DESIGN section 3).
+_REJECTED: Final = frozenset({400, 401, 403, 404, 422, 429})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything a step can declare.
+
+    Attributes
+    ----------
+    effect : Effect
+        What it may do outside; undeclared is ``external``, the safe one.
+    key : str or None
+        Tells calls of one step apart; unique per step and parent.
+    inputs : Mapping or None
+        What the result depends on, instead of all arguments of the call.
+    reconcile : callable or None
+        ``look_up(op)`` gives `Happened`, `DidNotHappen` or `Undecided`.
+    settle_after : float
+        Seconds after which `DidNotHappen` counts.
+    not_applied : tuple of exception types, callable or None
+        What proves that nothing happened outside.
+    key_ttl : float or None
+        Seconds for which the receiver remembers an idempotency key.
+    validate : callable or None
+        Raises, or returns False, when a result must not be recorded.
+    record : callable or None
+        Turns what the body returned into what is recorded and returned.
+    retries : int
+        Further attempts after a failure that left nothing in doubt.
+    timeout : float or None
+        Seconds after which an async body is cancelled.
+    on_change : {"rerun", "keep", "ask"}, callable or None
+        What to do when a recorded result stands on something that changed; a callable
+        ``migrate(old_result, changes)`` gives the new result. `None` is the default rule.
+    code : str or None
+        Digest of the code where it is no function's (a durable cell).
+    single : bool
+        The name stands for one operation, never for an occurrence (a durable cell).
+    """
+
+    effect: Effect = Effect.EXTERNAL
+    key: str | None = None
+    inputs: Mapping[str, Any] | None = None
+    reconcile: Callable[[Any], Any] | None = None
+    settle_after: float = SETTLE_AFTER_S
+    not_applied: tuple[type[BaseException], ...] | Callable[[BaseException], bool] | None = None
+    key_ttl: float | None = None
+    validate: Callable[[Any], Any] | None = None
+    record: Callable[[Any], Any] | None = None
+    retries: int = 0
+    timeout: float | None = None
+    on_change: str | Callable[[Any, Any], Any] | None = None
+    code: str | None = None
+    single: bool = False
+
+    def with_(self, given: Mapping[str, Any]) -> Options:
+        """Give these options with some replaced, checked.
+
+        Raises
+        ------
+        TypeError
+            An option that does not exist, or a value of the wrong kind.
+        """
+        unknown = sorted(set(given) - _NAMES)
+        if unknown:
+            raise TypeError(
+                f"a step has no option {', '.join(map(repr, unknown))}; "
+                f"options are {', '.join(sorted(_NAMES - _INTERNAL))}"
+            )
+        new = dict(given)
+        if "effect" in new:
+            try:
+                new["effect"] = Effect(new["effect"])
+            except ValueError:
+                raise TypeError(
+                    f"effect={new['effect']!r}: an effect is 'none', 'idempotent' or 'external'"
+                ) from None
+        if new.get("key") is not None:
+            new["key"] = _key(new["key"])
+        policy = new.get("on_change")
+        if policy is not None and not callable(policy) and policy not in _POLICIES:
+            raise TypeError(f"on_change={policy!r}: it is 'rerun', 'keep', 'ask' or a function")
+        if isinstance(new.get("not_applied"), type):
+            new["not_applied"] = (new["not_applied"],)
+        return replace(self, **new)
+
+    def proves_nothing_happened(self, error: BaseException) -> bool:
+        """Tell whether this error is proof that the effect did not happen."""
+        if isinstance(error, NotApplied):
+            return True
+        if self.not_applied is None:
+            return False
+        if isinstance(self.not_applied, tuple):
+            return isinstance(error, self.not_applied)
+        return bool(self.not_applied(error))
+
+
+_NAMES: Final = frozenset(f.name for f in fields(Options))
+_INTERNAL: Final = frozenset({"code", "single"})
+
+
+def _key(key: object) -> str:
+    """Turn a key into text; only values whose text is one thing for ever."""
+    if isinstance(key, bool) or not isinstance(key, str | int | UUID):
+        raise TypeError(f"key={key!r}: a key is a str, an int or a UUID")
+    return str(key)
+
+
+def http_rejected(error: BaseException) -> bool:
+    """Tell whether an HTTP client's error proves that the request was not applied.
+
+    True for answers 400, 401, 403, 404, 422 and 429, of urllib, requests, httpx and SDKs built on
+    them. A time-out, a lost connection and a 5xx prove nothing.
+
+    Parameters
+    ----------
+    error : BaseException
+        What the body raised.
+
+    Returns
+    -------
+    bool
+        For ``not_applied=durable_nb.http_rejected``.
+    """
+    response = getattr(error, "response", None)
+    for holder, name in (
+        (response, "status_code"),
+        (error, "status_code"),
+        (error, "code"),
+        (error, "status"),
+        (response, "status"),
+    ):
+        status = getattr(holder, name, None)
+        if isinstance(status, int):
+            return status in _REJECTED
+    return False

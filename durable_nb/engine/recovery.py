@@ -1,0 +1,233 @@
+"""The cycle of every resume, in the order of DESIGN section 4.
+
+1. **load** the committed records, 2. **validate** them (`load`, when a run is opened);
+3. **reconcile** an unknown operation when its step is reached, 4. **execute** an incomplete one
+under its idempotency key, 5. **persist** its intent before the effect (`reach`) and its outcome
+after it (`operation.leave`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine.change import Change, Cost, compare, inputs_only, policy_for
+from durable_nb.engine.drive import Ask, Core, Sleep
+from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.model.errors import (
+    DuplicateStep,
+    IncompatibleCheckpoint,
+    StepFailed,
+    UnknownOutcome,
+)
+from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
+from durable_nb.model.records import RUN, Draft
+
+if TYPE_CHECKING:
+    from durable_nb.engine.operation import Operation
+    from durable_nb.engine.run import Run
+    from durable_nb.journal import Journal
+
+#: Why an operation is in doubt, by its last record.
+_WHY: Final[dict[Kind | None, str]] = {
+    Kind.INTENDED: "attempt {attempt} began at {started} and its kernel ended before an outcome "
+    "was recorded",
+    Kind.RAISED: "attempt {attempt} raised {error}, which does not prove that nothing happened",
+    Kind.INTERRUPTED: "attempt {attempt} was interrupted ({error})",
+    Kind.UNRECORDED: "attempt {attempt} returned, but its result could not be recorded ({error})",
+    Kind.DUPLICATE: "a late result of an earlier attempt arrived ({error}): it may have happened "
+    "twice",
+}
+
+
+def load(journal: Journal) -> Fold:
+    """Steps 1 and 2: load the committed records and validate them.
+
+    The journal itself has checked its schema, the chain of records and `head`; lost records are
+    told to the run's owner, who records the doubt.
+    """
+    return Fold.of(journal.load())
+
+
+def reach(op: Operation) -> Core[None]:
+    """Steps 3 to 5 for one operation that the program has come to.
+
+    Afterwards the operation either replays its record or has its intent on disk and may run.
+    """
+    run = op.run
+    while True:
+        with run.lock:
+            run.check_owner()
+            state = run.fold.operations.get(op.id)
+            if run.is_live(op.id):
+                raise DuplicateStep(op.id, "it is still running")
+            run.undecided.pop(op.id, None)
+            now = run.clock.now()
+            outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
+            if outcome is Outcome.INCOMPLETE and _may_run(op, state):
+                run.live[op.id] = op
+                break
+        if state is not None and outcome is Outcome.COMPLETED and _still_stands(op, state):
+            replay(op, run.fold.operations[op.id])
+            return
+        if (
+            state is not None
+            and outcome is Outcome.UNKNOWN
+            and not (yield from reconcile(op, state))
+        ):
+            raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state))
+    op.persist_intent(state)
+
+
+# -- 3. reconcile ----------------------------------------------------------------------------
+
+
+def reconcile(op: Operation, state: OperationState) -> Core[bool]:
+    """Ask the step's reconciler what became of an unknown operation; tell whether it is settled."""
+    look_up, run = op.options.reconcile, op.run
+    if look_up is None:
+        return False
+    while True:
+        try:
+            answer = yield Ask(look_up, run.view(state))
+        except Exception as problem:
+            answer = Undecided(f"the reconciler raised {type(problem).__name__}: {problem}")
+        wait = seconds_to_settle(run, state, op.options.settle_after)
+        match answer:
+            case Happened(result, evidence):
+                text = values.encode(result, run.artifacts)
+                _settle(run, state, Kind.CONFIRMED, {"result": text, "evidence": evidence})
+                return True
+            case DidNotHappen(evidence) if wait <= 0:
+                _settle(run, state, Kind.DENIED, {"evidence": evidence})
+                return True
+            case DidNotHappen(evidence):
+                reason = f"not found ({evidence}), which counts in {wait:.0f} s"
+            case Undecided(reason):
+                wait = 0.0
+            case _:
+                reason, wait = f"the reconciler answered {answer!r}", 0.0
+        run.append(
+            Draft(state.id, Kind.UNDECIDED, {"reason": values.redact(reason), "actor": "reconciler"})
+        )
+        if wait <= 0:
+            return False
+        run.say(f"{state.id}: the reconciler found nothing yet; asking again in {wait:.0f} s")
+        yield Sleep(wait)
+
+
+def seconds_to_settle(run: Run, state: OperationState, settle_after: float) -> float:
+    """Tell for how long a "not found" does not count yet."""
+    alive_until = run.fold.alive_until(state) or run.clock.now()
+    return (alive_until + timedelta(seconds=settle_after) - run.clock.now()).total_seconds()
+
+
+def _settle(run: Run, state: OperationState, kind: Kind, body: dict[str, Any]) -> None:
+    """Record a reconciler's verdict, unless somebody settled the operation meanwhile."""
+    with run.lock:
+        if run.fold.operations[state.id].kind is state.kind:
+            run.append(Draft(state.id, kind, {**body, "actor": "reconciler"}))
+            run.say(f"{state.id}: settled by its reconciler: {kind} ({body.get('evidence', '')})")
+
+
+# -- 4. execute ------------------------------------------------------------------------------
+
+
+def _may_run(op: Operation, state: OperationState | None) -> bool:
+    """Refuse a new operation while something in the run is unknown or undecided."""
+    run = op.run
+    doubts = [s for s in run.unknown_states() if s.id != op.id]
+    if doubts:
+        views = [run.view(s) for s in doubts]
+        raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
+    if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
+        raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
+    for other, question in run.undecided.items():
+        if other != op.id:
+            raise question
+    if state is not None and state.effect is not Effect.NONE:
+        _same_inputs_as_the_intent(op, state)
+    return True
+
+
+def _same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
+    """Ask before one idempotency key carries other inputs than it was sent with."""
+    if not state.intent or state.intent.get("generation", 0) != state.generation:
+        return
+    changes = compare(state.intent, op.facets, inputs_only=True)
+    if changes and policy_for(op.options.on_change, Effect.EXTERNAL, _cost(op, state)) != "keep":
+        _ask(op, state, changes)
+
+
+def _still_stands(op: Operation, state: OperationState) -> bool:
+    """Check what a recorded result depended on; `False` if it is to be done again."""
+    changes = compare(state.basis, op.facets, inputs_only=inputs_only(state))
+    if not changes:
+        return True
+    run, what = op.run, "; ".join(map(str, changes))
+    policy = policy_for(op.options.on_change, state.effect, _cost(op, state))
+    body = {"changes": [str(c) for c in changes], "actor": "policy", "basis": op.facets}
+    if policy == "ask":
+        _ask(op, state, changes)
+    if policy == "rerun":
+        run.say(f"{op.id}: running again, because this changed: {what}")
+        run.append(Draft(op.id, Kind.RERUN, body))
+        return False
+    if callable(policy):
+        old = values.decode(state.result, run.artifacts) if state.result is not None else None
+        body["result"] = values.encode(policy(old, changes), run.artifacts)
+    run.say(f"{op.id}: its record is kept although this changed: {what}")
+    run.append(Draft(op.id, Kind.KEPT, body))
+    return True
+
+
+def _ask(op: Operation, state: OperationState, changes: list[Change]) -> None:
+    """Stop, and offer the choice."""
+    run = op.run
+    question = IncompatibleCheckpoint(
+        run.name, [run.view(state)], [str(c) for c in changes], str(_cost(op, state))
+    )
+    with run.lock:
+        run.undecided[op.id] = question
+        run.offered[op.id] = op.facets
+    raise question
+
+
+def _cost(op: Operation, state: OperationState) -> Cost:
+    return Cost.of(op.run.fold, state)
+
+
+# -- replay ----------------------------------------------------------------------------------
+
+
+def replay(op: Operation, state: OperationState) -> None:
+    """Give the operation its recorded result, or raise its recorded failure."""
+    run = op.run
+    run.sources[op.id] = "record"
+    if state.kind is Kind.OBSERVED:
+        error = dict(state.error or {})
+        again = values.rebuild_error(error)
+        raise again or StepFailed(
+            op.id,
+            f"{error.get('type', 'error')}: {error.get('message', '')}",
+            str(error.get("traceback", "")),
+        )
+    op.replayed(None if state.result is None else values.decode(state.result, run.artifacts))
+
+
+def why_unknown(state: OperationState) -> str:
+    """Say in words why an operation is in doubt."""
+    error = state.error or state.last.get("error") or {}
+    text = _WHY.get(state.kind, "its outcome is not on record")
+    return text.format(
+        attempt=state.attempt,
+        started=f"{state.started:%Y-%m-%d %H:%M:%S} UTC" if state.started else "?",
+        error=": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+    )
+
+
+def doubt(why: str) -> Draft:
+    """Record that records are known to be lost, so that what was done outside is in doubt."""
+    return Draft(RUN, Kind.DOUBTED, {"why": why})

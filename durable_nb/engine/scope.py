@@ -1,0 +1,181 @@
+"""Scopes: who may take which occurrence of a name, and which failures were seen.
+
+A scope is what identities are counted in: the root of a run, a branch, or one attempt of an
+operation that opens children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from durable_nb.model.errors import DuplicateStep
+from durable_nb.model.identity import identity
+from durable_nb.model.outcomes import Effect
+
+Owner = asyncio.Task[Any] | threading.Thread
+
+
+def current_owner() -> Owner:
+    """Give the running task, else the running thread."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task or threading.current_thread()
+
+
+def _alive(owner: Owner | None) -> bool:
+    if isinstance(owner, asyncio.Task):
+        return not owner.done()
+    return owner is not None and owner.is_alive()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who is calling at the root of a run: one execution of one cell (in a script: one block).
+
+    Attributes
+    ----------
+    cell : str
+        The front end's cell id, else a digest of the cell's source.
+    execution : int
+        Grows with each execution; executing a cell again replays it.
+    has_id : bool
+        Whether `cell` is an id, which survives an edit of the cell.
+    """
+
+    cell: str
+    execution: int
+    has_id: bool = True
+
+
+_blocks: Final = itertools.count(1)
+
+
+def new_block() -> Origin:
+    """Give the origin of a new `with` block of a script."""
+    number = next(_blocks)
+    return Origin(f"block {number}", number)
+
+
+@dataclass(slots=True)
+class _Claim:
+    origin: Origin
+    owner: weakref.ref[Owner]
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    op: str
+    origin: Origin
+    taker: weakref.ref[Owner]
+
+
+@dataclass(slots=True)
+class Scope:
+    """One place where operations are counted.
+
+    Attributes
+    ----------
+    id : str
+        Identity of the operation or branch it belongs to; "" at the root.
+    effect : Effect
+        Of the operation it belongs to: only `none` may open children.
+    advice : str
+        What to change when a child is refused here.
+    """
+
+    id: str = ""
+    effect: Effect = Effect.NONE
+    advice: str = ""
+    home: weakref.ref[Owner] = field(default_factory=lambda: weakref.ref(current_owner()))
+    _claims: dict[tuple[str, str | None], _Claim] = field(default_factory=dict)
+    _failures: dict[str, _Failure] = field(default_factory=dict)
+
+    def take(
+        self,
+        name: str,
+        key: str | None,
+        origin: Origin,
+        *,
+        single: bool = False,
+        open_ended: Callable[[str], bool],
+    ) -> str:
+        """Take the next occurrence of a name.
+
+        Parameters
+        ----------
+        name, key
+            As the user gave them.
+        origin : Origin
+            Who is calling; at the root, a name belongs to one cell.
+        single : bool
+            The name stands for one operation: executing its cell again replays it.
+        open_ended : callable
+            Tells of an identity whether nothing of it is completed or in doubt, so that another
+            cell may take it over (its cell was edited, in a front end without cell ids).
+
+        Returns
+        -------
+        str
+            The identity.
+
+        Raises
+        ------
+        DuplicateStep
+            Another cell, another living task, or an equal key has it.
+        """
+        slot, owner = (name, key), current_owner()
+        first = identity(self.id, name, key, 1)
+        claim = self._claims.get(slot)
+        if claim is not None and not self._continues(claim, origin):
+            known = not single or (claim.origin.has_id and origin.has_id)
+            if known and claim.origin.cell != origin.cell and not open_ended(first):
+                raise DuplicateStep(first, "another cell of this kernel has called it")
+            claim = None
+        if claim is not None:
+            holder = claim.owner()
+            if holder is not owner and _alive(holder):
+                raise DuplicateStep(first, "another task or thread, which still runs, has it")
+            if key is not None or single:
+                raise DuplicateStep(first, "two calls in one pass give the same key")
+        count = 1 if claim is None else claim.count + 1
+        self._claims[slot] = _Claim(origin, weakref.ref(owner), count)
+        return identity(self.id, name, key, count)
+
+    def _continues(self, claim: _Claim, origin: Origin) -> bool:
+        """Tell whether this call goes on counting where `claim` stands."""
+        # inside an operation there is one pass: its attempt
+        return bool(self.id) or claim.origin == origin
+
+    def failed(self, op: str, origin: Origin, taker: weakref.ref[Owner]) -> None:
+        """Remember a failure that nobody has seen yet."""
+        self._failures[op] = _Failure(op, origin, taker)
+
+    def retried(self, op: str) -> None:
+        """Forget a failure: the operation is tried again."""
+        self._failures.pop(op, None)
+
+    def observe(self, origin: Origin) -> list[str]:
+        """Give (once) the failures that the caller must have seen, since it goes on.
+
+        It saw those of calls that it made itself, and, if it is the task that opened the scope,
+        all of them. At the root, only those of the same cell execution: an error that ended a
+        cell was seen by a person, and the next Run All tries it again.
+        """
+        owner, home = current_owner(), self.home()
+        seen = [
+            f.op
+            for f in self._failures.values()
+            if (self.id or f.origin == origin) and (f.taker() is owner or home is owner)
+        ]
+        for op in seen:
+            del self._failures[op]
+        return seen

@@ -1,0 +1,167 @@
+"""The operator's side: verdicts, each a compare-and-set against what the operator saw."""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine.operation import Operation
+from durable_nb.engine.views import OperationView
+from durable_nb.model.errors import (
+    AlreadySettled,
+    OperationMissing,
+    StillRunning,
+    VerdictRefused,
+)
+from durable_nb.model.fold import OperationState
+from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.records import Draft
+from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+#: What may have become of an external effect whose result is invalidated.
+FATES: Final = ("stands", "compensated")
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """What an invalidation touches.
+
+    Attributes
+    ----------
+    operation : str
+        The operation itself.
+    below : tuple of str
+        Its descendants: invalidated with it.
+    suspect : tuple of str
+        What began later: equal inputs on replay clear it, else its `on_change` decides.
+    """
+
+    operation: str
+    below: tuple[str, ...]
+    suspect: tuple[str, ...]
+
+    def __str__(self) -> str:
+        below = ", ".join(self.below) or "nothing"
+        later = ", ".join(self.suspect) or "nothing"
+        return (
+            f"{self.operation}: its result no longer counts\n"
+            f"  invalidated with it: {below}\n"
+            f"  began later, checked when reached: {later}"
+        )
+
+    __repr__ = __str__
+
+
+def actor() -> str:
+    """Name the person behind this process, for the history."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user on record
+        return "operator"
+
+
+def find(run: Run, ref: object) -> tuple[OperationState, int | None]:
+    """Find an operation by view, id, row number or unique name; and the record the caller saw.
+
+    Raises
+    ------
+    OperationMissing
+        Nothing, or more than one thing, goes by that name.
+    """
+    states = run.fold.operations
+    if isinstance(ref, Operation):
+        ref = ref.id
+    if isinstance(ref, OperationView):
+        if ref.id in states:
+            return states[ref.id], ref.last_seq
+        raise OperationMissing(ref.id)
+    text = str(ref)
+    if text in states:
+        return states[text], None
+    if text.isdigit():
+        by_row = [s for s in states.values() if s.row == int(text)]
+        if by_row:
+            return by_row[0], None
+    named = [s for s in states.values() if s.place.name == text or s.id.startswith(text + "#")]
+    if len(named) == 1:
+        return named[0], None
+    near = [s.id for s in named] or difflib.get_close_matches(text, states, 3, 0.4)
+    raise OperationMissing(text, near[:5])
+
+
+def dependants(run: Run, state: OperationState) -> Cascade:
+    """List what an invalidation of this operation would touch."""
+    below = [s.id for s in run.states() if s.id.startswith(state.id + "/")]
+    later = [
+        s.id
+        for s in run.states()
+        if s.row > state.row and s.id not in below and not state.id.startswith(s.id + "/")
+    ]
+    return Cascade(state.id, tuple(below), tuple(later))
+
+
+def give(run: Run, verdict: Verdict, ref: object, body: Mapping[str, Any]) -> OperationState:
+    """Check a verdict against the table and what the operator saw, and record it.
+
+    Raises
+    ------
+    OperationMissing, StillRunning, AlreadySettled, VerdictRefused
+        In each case nothing changes; a verdict that came second is kept in the history.
+    """
+    with run.lock:
+        run.check_owner()
+        state, seen = find(run, ref)
+        if run.is_live(state.id):
+            raise StillRunning(state.id, [run.view(state)])
+        full = {**body, "actor": body.get("actor") or actor()}
+        if is_settled(verdict, state.kind, seen, state.last_seq):
+            kind = Kind.CONTESTED
+            run.append(Draft(state.id, kind, {**full, "verdict": str(verdict)}))
+            by = str(state.last.get("actor", "somebody"))
+            raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
+        outcome = state.outcome(run.clock.now())
+        refusal = VERDICTS[verdict, outcome]
+        if refusal:
+            raise VerdictRefused(state.id, str(verdict), refusal, [run.view(state)])
+        drafts = [Draft(state.id, RECORDED_AS[verdict], full)]
+        if verdict is Verdict.INVALIDATE:
+            drafts += _cascade(run, state, full)
+        run.append(*drafts)
+        run.undecided.pop(state.id, None)
+        return run.fold.operations[state.id]
+
+
+def _cascade(run: Run, state: OperationState, body: Mapping[str, Any]) -> list[Draft]:
+    """Invalidate the descendants that count, with what became of their effects."""
+    now, drafts = run.clock.now(), []
+    affected = [s for s in run.states() if s.id.startswith(state.id + "/")]
+    for s in itertools.chain([state], affected):
+        if s.outcome(now) is Outcome.UNKNOWN:
+            raise VerdictRefused(
+                state.id, "invalidate", f"{s.id} below it is unknown; confirm or deny it first."
+            )
+        done = s.outcome(now) is Outcome.COMPLETED
+        if done and s.effect is Effect.EXTERNAL and body.get("effect_is") not in FATES:
+            raise VerdictRefused(
+                state.id,
+                "invalidate",
+                f"the effect of {s.id} happened; say what becomes of it: "
+                'effect="stands" (it stays, and a rerun adds another) or '
+                'effect="compensated" (it was undone).',
+            )
+        if done and s is not state:
+            drafts.append(Draft(s.id, RECORDED_AS[Verdict.INVALIDATE], {**body, "with": state.id}))
+    return drafts
+
+
+def encoded(run: Run, result: object) -> str:
+    """Encode a result that a person gives, verified like a step's own."""
+    return values.encode(result, run.artifacts)

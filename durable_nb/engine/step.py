@@ -1,0 +1,286 @@
+"""Spellings of a step: call form, `with` form and decorator, blocking and async."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+import tenacity
+
+from durable_nb.engine import calls
+from durable_nb.engine.context import Frame, current_frame, frame_of
+from durable_nb.engine.operation import Operation, _Cut, run_shielded
+from durable_nb.engine.options import Options
+from durable_nb.model.errors import DurableError, NoActiveRun
+from durable_nb.model.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Tell whether calling the function gives an awaitable."""
+    inner = fn.func if isinstance(fn, functools.partial) else fn
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - an object whose __call__ is async
+    )
+
+
+def invoke(
+    frame: Frame,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    name: str | None,
+    options: Options,
+) -> Any:
+    """Journal one call: the occurrence is taken now, also when the body is awaited later."""
+    inputs = calls.bind(fn, args, kwargs)
+    make = frame.run.operation(
+        frame,
+        calls.name_of(fn, name),
+        options,
+        inputs=inputs if options.inputs is None else dict(options.inputs),
+        code=options.code or calls.code_of(fn),
+    )
+    given = _injector(fn, kwargs)
+    if is_async(fn):
+        return _awaited(make, fn, args, given)
+    if options.timeout is not None:
+        raise TypeError("timeout= needs an async step: nothing can stop a blocking body safely")
+    return _blocking(make, fn, args, given)
+
+
+def _injector(
+    fn: Callable[..., Any], kwargs: dict[str, Any]
+) -> Callable[[Operation], dict[str, Any]]:
+    """Hand the idempotency key to a function that has a parameter for it."""
+    if not calls.takes_key(fn) or calls.KEY_PARAMETER in kwargs:
+        return lambda op: kwargs
+    return lambda op: {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
+
+
+def _blocking(
+    make: Callable[[], Operation],
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    given: Callable[[Operation], dict[str, Any]],
+) -> Any:
+    def once(op: Operation) -> Any:
+        with op:
+            if op.needed:
+                op.result = fn(*args, **given(op))
+        return op.result
+
+    op = make()
+    if not op.options.retries:
+        return once(op)
+    for attempt in tenacity.Retrying(**_retry_rules(op)):
+        with attempt:
+            return once(make())
+    raise AssertionError("tenacity reraises")  # pragma: no cover
+
+
+async def _awaited(
+    make: Callable[[], Operation],
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    given: Callable[[Operation], dict[str, Any]],
+) -> Any:
+    async def once(op: Operation) -> Any:
+        cancelled: BaseException | None = None
+        try:
+            async with op:
+                if op.needed:
+                    body = fn(*args, **given(op))
+                    if op.options.timeout is not None:
+                        body = asyncio.wait_for(body, op.options.timeout)
+                    op.result, cancelled = await run_shielded(op.run, body)
+        except _Cut as cut:
+            raise cut.cancelled from cut.error
+        if cancelled is not None:
+            raise cancelled
+        return op.result
+
+    op = make()
+    if not op.options.retries:
+        return await once(op)
+    async for attempt in tenacity.AsyncRetrying(**_retry_rules(op)):
+        with attempt:
+            return await once(make())
+    raise AssertionError("tenacity reraises")  # pragma: no cover
+
+
+def _retry_rules(op: Operation) -> dict[str, Any]:
+    """Try again only after a failure that left nothing in doubt, with growing pauses."""
+    return {
+        "stop": tenacity.stop_after_attempt(op.options.retries + 1),
+        "wait": tenacity.wait_random_exponential(multiplier=0.2, max=30),
+        "retry": tenacity.retry_if_exception(
+            lambda error: isinstance(error, Exception)
+            and not isinstance(error, DurableError)
+            and op.outcome is Outcome.INCOMPLETE
+        ),
+        "reraise": True,
+    }
+
+
+class Step(Generic[P, R]):
+    """A function whose calls are journalled; made by `durable_nb.step`.
+
+    Attributes
+    ----------
+    fn : callable
+        The bare function: calling it journals nothing.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        options: Options,
+        name: str | None = None,
+        run: Run | None = None,
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.settings, self.step_name, self._run = options, name, run
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Journal one call in the active run."""
+        result: R = self.call_in(self._frame(), *args, **kwargs)
+        return result
+
+    def call_in(self, frame: Frame, *args: Any, **kwargs: Any) -> Any:
+        """Journal one call in a given frame."""
+        return invoke(frame, self.fn, args, kwargs, name=self.step_name, options=self.settings)
+
+    def options(self, *, name: str | None = None, **options: Any) -> Step[P, R]:
+        """Give the same step with other options.
+
+        Parameters
+        ----------
+        name : str, optional
+            Another step name.
+        **options
+            Step options, such as ``key=``.
+
+        Returns
+        -------
+        Step
+            To be called at once, or kept.
+        """
+        return Step(self.fn, self.settings.with_(options), name or self.step_name, self._run)
+
+    def _frame(self) -> Frame:
+        if self._run is not None:
+            return frame_of(self._run)
+        frame = current_frame()
+        if frame is None:
+            where = "" if current_is_main() else "a thread that was not handed the run"
+            raise NoActiveRun(calls.name_of(self.fn, self.step_name), where)
+        return frame
+
+    def __get__(self, instance: object, owner: type | None = None) -> Step[..., R]:
+        """Bind a method."""
+        if instance is None:
+            return self
+        return Step(self.fn.__get__(instance, owner), self.settings, self.step_name, self._run)
+
+    def __repr__(self) -> str:
+        return f"<step {calls.name_of(self.fn, self.step_name)} effect={self.settings.effect}>"
+
+
+def current_is_main() -> bool:
+    """Tell whether this is the main thread."""
+    return threading.current_thread() is threading.main_thread()
+
+
+class Spelled:
+    """`run.step(...)`: a context manager, a decorator, and something with `.call`."""
+
+    def __init__(self, run: Run, name: str | None, options: Options) -> None:
+        self._run, self._name, self._options = run, name, options
+        self._op: Operation | None = None
+
+    def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Journal one call of a function; all further arguments go to it."""
+        return invoke(
+            frame_of(self._run), fn, args, kwargs, name=self._name, options=self._options
+        )
+
+    def __call__(self, fn: Callable[P, R]) -> Step[P, R]:
+        """Decorate a function for this run."""
+        return Step(fn, self._options, self._name, self._run)
+
+    def _enter(self) -> Operation:
+        if self._name is None:
+            raise TypeError('the `with` form needs a name: run.step("name")')
+        make = self._run.operation(
+            frame_of(self._run),
+            calls.check_step_name(self._name),
+            self._options,
+            inputs=dict(self._options.inputs or {}),
+            code=self._options.code,
+        )
+        self._op = make()
+        return self._op
+
+    def _leave(self) -> Operation:
+        assert self._op is not None
+        return self._op
+
+    def __enter__(self) -> Operation:
+        return self._enter().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        return self._leave().__exit__(kind, error, tb)
+
+    async def __aenter__(self) -> Operation:
+        return await self._enter().__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        return await self._leave().__aexit__(kind, error, tb)
+
+
+def step(fn: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
+    """Make a function a step: its calls are journalled in the active run.
+
+    Parameters
+    ----------
+    fn : callable, optional
+        The function, when the decorator is used without parentheses.
+    name : str, optional
+        The step's name; default: the function's.
+    **options
+        Step options: ``effect``, ``key``, ``inputs``, ``reconcile``, ``settle_after``,
+        ``not_applied``, ``key_ttl``, ``validate``, ``record``, ``retries``, ``timeout``,
+        ``on_change``. See `durable_nb.engine.options.Options`.
+
+    Returns
+    -------
+    Step
+        Callable like the function; ``.options(key=...)`` gives it with options, ``.fn`` is the
+        bare function.
+
+    Raises
+    ------
+    NoActiveRun
+        When the step is called and no run is open.
+    """
+    settings = Options().with_(options)
+    if fn is not None:
+        return Step(fn, settings, name)
+    return lambda function: Step(function, settings, name)

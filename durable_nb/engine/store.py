@@ -1,0 +1,299 @@
+"""Opening: from a name and a store to a run that this process owns."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from durable_nb import values
+from durable_nb.engine import recovery, views
+from durable_nb.engine.context import OPEN, Frame, set_frame
+from durable_nb.engine.run import Clock, Run, Surroundings
+from durable_nb.journal import (
+    Head,
+    Lease,
+    Mirror,
+    OwnerInfo,
+    folder as folders,
+    mirror,
+    open_journal,
+)
+from durable_nb.journal.duckdb_journal import DuckDBJournal
+from durable_nb.model.errors import RunHeld, RunMissing
+from durable_nb.model.fold import Fold
+from durable_nb.model.outcomes import Kind
+from durable_nb.model.records import RUN, SCHEMA_VERSION, Draft
+
+#: Seconds between two publications of the mirror, and between heartbeats (DESIGN section 7).
+MIRROR_S: Final = 2.0
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+#: A script: no cells, and stdout is left to the program.
+SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
+
+
+def store_folder(store: str | os.PathLike[str] | None) -> Path:
+    """Find the store: as given, else `DURABLE_STORE`, else the nearest `.durable` upwards."""
+    if store is None:
+        return folders.default_store(Path.cwd())
+    if str(store).startswith(("postgresql://", "postgres://")):
+        raise ValueError(
+            "a Postgres store is not part of this version: give the folder of run folders"
+        )
+    return Path(store).expanduser().resolve()
+
+
+def open_run(
+    name: str,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    must_exist: bool = False,
+    fresh: bool = False,
+    expect: Iterable[str] = (),
+    allow_network_fs: bool = False,
+    role: str = "runner",
+    surroundings: Surroundings = SCRIPT,
+    who: OwnerInfo | None = None,
+    clock: Clock | None = None,
+) -> Run:
+    """Open a run: take its lease, load and validate its journal, and record the opening.
+
+    A reader records nothing; an operator settles and executes nothing; a runner is found by
+    decorated steps.
+    """
+    clock, expect = clock or Clock(), tuple(expect)
+    folders.check_name(name)
+    root = store_folder(store)
+    folder = folders.run_folder(root, name)
+    held = OPEN.at(folder)
+    if held is not None and role == "runner":
+        if fresh:
+            raise RunHeld(name, "this very process", "Close it first: run.close().")
+        return held
+    if must_exist and not (folder / "journal.duckdb").exists():
+        raise RunMissing(name, str(root), folders.run_names(root))
+    folders.prepare_store(root)
+    for warning in folders.filesystem_warnings(root, allow_network_fs=allow_network_fs):
+        surroundings.say(f"warning: {warning}")
+    lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
+    try:
+        run = _open_journal(name, folder, lease, role, expect, surroundings, clock)
+    except BaseException:
+        lease.release()
+        raise
+    if role == "runner":
+        OPEN.add(run)
+        set_frame(Frame(run, run.root))
+        surroundings.say(_greeting(run, root))
+    return run
+
+
+def _lease(folder: Path, name: str, who: OwnerInfo, *, fresh: bool) -> Lease:
+    folders.prepare_run(folder.parent, name)
+    lease = Lease.acquire(folder, run=name, who=who)
+    if not fresh or not (folder / "journal.duckdb").exists():
+        return lease
+    try:
+        folders.set_aside(folder)
+    finally:
+        lease.release()
+    folders.prepare_run(folder.parent, name)
+    return Lease.acquire(folder, run=name, who=who)
+
+
+def _open_journal(
+    name: str,
+    folder: Path,
+    lease: Lease,
+    role: str,
+    expect: tuple[str, ...],
+    surroundings: Surroundings,
+    clock: Clock,
+) -> Run:
+    head = Head(folder / "head")
+    journal = open_journal(folder / "journal.duckdb", run=name, head=head, clock=clock.now)
+    try:
+        fold = recovery.load(journal)
+        drafts = _birth(name, folder, fold, role, expect) + _loss(journal)
+        if role != "reader":
+            for record in journal.append(drafts) if drafts else ():
+                fold.apply(record)
+        lease.update(epoch=journal.epoch)
+    except BaseException:
+        journal.close()
+        raise
+    kept: list[values.DiskArtifacts] = []
+
+    def artifacts() -> values.Artifacts:
+        kept.append(values.DiskArtifacts(folder / "artifacts"))
+        return kept[0]
+
+    def let_go() -> None:
+        try:
+            _publish(run, folder)
+        finally:
+            journal.close()
+            head.close()
+            for store in kept:
+                store.close()
+            lease.release()
+
+    run = Run(
+        name=name,
+        folder=folder,
+        journal=journal,
+        fold=fold,
+        artifacts=artifacts,
+        surroundings=surroundings,
+        clock=clock,
+        role=role,
+        on_close=let_go,
+        expected=expect or fold.born.get("expect") or (),
+    )
+    run.headline = _headline(run)
+    if role == "runner":
+        lease.start_heartbeat(head, _publisher(run, folder), MIRROR_S)
+    return run
+
+
+def _birth(
+    name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...]
+) -> list[Draft]:
+    """Draft what an owner's beginning records; the run id is minted at birth."""
+    drafts = []
+    if not fold.born:
+        born = {
+            "run_id": uuid.uuid4().hex,
+            "name": name,
+            "schema": SCHEMA_VERSION,
+            "expect": list(expect),
+        }
+        drafts.append(Draft(RUN, Kind.BORN, born))
+    owner = {"role": role, "pid": os.getpid(), "host": os.uname().nodename}
+    return [*drafts, Draft(RUN, Kind.OPENED, owner)]
+
+
+def _loss(journal: DuckDBJournal) -> list[Draft]:
+    """Draft the doubt that lost records leave."""
+    if journal.lost is None or journal.lost.kind == "headless":
+        return []
+    return [recovery.doubt(str(journal.lost))]
+
+
+def _headline(run: Run) -> str:
+    """Say how this owner came to the run, and how the one before it ended."""
+    own = run.role != "reader"
+    last = run.fold.previous(run.epoch if own else run.epoch + 1)
+    if last is None:
+        return ""
+    how = "closed it" if last.closed else "ended without closing the run"
+    return f"resumed; the previous kernel {how}" if own else f"its last kernel {how}"
+
+
+def _greeting(run: Run, root: Path) -> str:
+    """Say "NEW run" or "resumed", and where; warn of a likely typo."""
+    where = _short(run.folder)
+    if run.fold.previous(run.epoch) is None:
+        return f"NEW run {run.name} in {where}"
+    c = run.status_view().counts
+    counts = f"{c['completed']} completed, {c['incomplete']} incomplete, {c['unknown']} unknown"
+    end = run.headline.removeprefix("resumed; ")
+    return f"resumed run {run.name} from {where}: {counts} ({end})"
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+# -- the mirror --------------------------------------------------------------------------------
+
+
+def _publisher(run: Run, folder: Path) -> Any:
+    """Publish when something was recorded since the last time."""
+    published = -1
+
+    def publish() -> None:
+        nonlocal published
+        seq = run.fold.last_seq
+        if seq != published:
+            _publish(run, folder)
+            published = seq
+
+    return publish
+
+
+def _publish(run: Run, folder: Path) -> None:
+    with run.lock:
+        found = [run.view(s) for s in run.states()]
+        counts = run.status_view().counts
+        meta = {
+            "name": run.name,
+            "run_id": run.id,
+            "status": run.status(),
+            "epoch": str(run.epoch),
+            "completed": str(counts["completed"]),
+            "incomplete": str(counts["incomplete"]),
+            "unknown": str(counts["unknown"]),
+            "opened": run.fold.born_at.isoformat() if run.fold.born_at else "",
+            "updated": run.fold.updated.isoformat() if run.fold.updated else "",
+        }
+    Mirror(folder).publish([v.as_dict() for v in found], meta)
+
+
+# -- the whole store ---------------------------------------------------------------------------
+
+
+def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """List the runs of a store, a row each.
+
+    Parameters
+    ----------
+    store : path, optional
+        Default: `DURABLE_STORE`, else the nearest ``.durable`` upwards.
+
+    Returns
+    -------
+    DataFrame
+        ``name, run_id, status, epoch, completed, incomplete, unknown, usd, tokens, opened,
+        updated, folder``. A run that somebody holds is shown as its mirror has it, at most two
+        seconds old.
+    """
+    return sql("SELECT * FROM runs ORDER BY name", store=store)
+
+
+def sql(query: str, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """Answer an SQL query over the views ``runs`` and ``operations`` of a whole store.
+
+    Parameters
+    ----------
+    query : str
+        DuckDB SQL. It reads the mirrors: a view, never evidence.
+    store : path, optional
+        As for `runs`.
+    """
+    return mirror.query(store_folder(store), query)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a kernel still holds when it ends in order, so that it is not called crashed."""
+    for run in OPEN.all():
+        if run.is_open:
+            run.close()
+
+
+__all__ = ["SCRIPT", "open_run", "runs", "sql", "store_folder", "views"]

@@ -1,0 +1,312 @@
+"""Views: what a person is shown of a run. Frozen data; rendering as HTML is the notebook's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from durable_nb import values
+from durable_nb.model.fold import OperationState, status_of
+from durable_nb.model.outcomes import Kind, Outcome, RunStatus
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+#: Columns of `run.operations()`, of the mirror and of every `--json`.
+COLUMNS: Final = (
+    "run", "id", "parent", "name", "key", "row", "effect", "outcome", "live", "attempt", "source",
+    "idempotency_key", "result", "error", "usd", "tokens", "started", "ended", "duration_s",
+)  # fmt: skip
+
+#: Outcome, or live -> the sign beside the word.
+SIGNS: Final[Mapping[str, str]] = {
+    Outcome.COMPLETED: "✔",
+    Outcome.INCOMPLETE: "○",
+    Outcome.UNKNOWN: "?",
+    "live": "▶",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationView:
+    """One operation as it stands at one moment.
+
+    Attributes
+    ----------
+    id, parent, name, key
+        Its identity, whole and in parts.
+    row : int
+        The number that `show` prints; verdicts take it too.
+    effect, outcome : str
+        See DESIGN sections 2 and 3.
+    live : bool
+        Whether this process is running it now; then it is never called unknown.
+    attempt : int
+        The number of the last attempt.
+    source : str
+        ``"ran"`` in this kernel, ``"record"`` replayed in it, or ``""`` not reached yet.
+    error : str
+        The last failure, as text; "" if none.
+    usd, tokens
+        What it has cost, all attempts; `None` is unknown, not zero.
+    started, ended : datetime or None
+        Of the last attempt, UTC.
+    duration_s : float or None
+        Seconds, by the monotonic clock.
+    last_seq : int
+        The last record that this view knows: a verdict on it is a compare-and-set against that.
+    """
+
+    run: str
+    id: str
+    parent: str
+    name: str
+    key: str | None
+    row: int
+    effect: str
+    outcome: str
+    live: bool
+    attempt: int
+    source: str
+    idempotency_key: str
+    inputs: Mapping[str, str]
+    error: str
+    usd: float | None
+    tokens: int | None
+    started: datetime | None
+    ended: datetime | None
+    duration_s: float | None
+    last_seq: int
+    _text: str | None = field(default=None, repr=False)
+    _artifacts: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def result(self) -> Any:
+        """The recorded result; `None` where there is none."""
+        return None if self._text is None else values.decode(self._text, self._artifacts())
+
+    @property
+    def result_preview(self) -> str:
+        """The recorded result as one short line; "" where there is none."""
+        if self._text is None:
+            return ""
+        try:
+            return values.preview(self.result)
+        except Exception as problem:  # a view must show what it can of a damaged run
+            return f"<value not loadable here: {type(problem).__name__}>"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the columns of `COLUMNS`; result and error are short text."""
+        row = {name: getattr(self, name, None) for name in COLUMNS}
+        row["result"] = self.result_preview or None
+        row["error"] = self.error or None
+        return row
+
+
+def view_of(run: Run, state: OperationState) -> OperationView:
+    """Show one operation of a run that this process holds."""
+    place = state.place
+    live = run.is_live(state.id)
+    outcome = state.outcome(run.clock.now())
+    if live and outcome is Outcome.UNKNOWN:
+        outcome = Outcome.INCOMPLETE
+    error = state.error or {}
+    return OperationView(
+        run=run.name,
+        id=state.id,
+        parent=place.parent,
+        name=place.name,
+        key=place.key,
+        row=state.row,
+        effect=str(state.effect),
+        outcome=str(outcome),
+        live=live,
+        attempt=state.attempt,
+        source=run.sources.get(state.id, ""),
+        idempotency_key=str(state.intent.get("idempotency_key", "")),
+        inputs=dict(state.intent.get("shown") or {}),
+        error=": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+        usd=state.usd,
+        tokens=state.tokens,
+        started=state.started,
+        ended=state.ended,
+        duration_s=state.duration_s,
+        last_seq=state.last_seq,
+        _text=state.result,
+        _artifacts=lambda: run.artifacts,
+    )
+
+
+def frame_of_operations(views: list[OperationView]) -> pd.DataFrame:
+    """Give operations as a DataFrame, one row each, in the order they first began."""
+    frame = pd.DataFrame([v.as_dict() for v in views], columns=list(COLUMNS))
+    for name in ("started", "ended"):
+        frame[name] = pd.to_datetime(frame[name], utc=True)
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """One line of the operation tree; `last` is the sign, the word, and what to know."""
+
+    depth: int
+    sign: str
+    outcome: str
+    view: OperationView | None
+    label: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """A run at one moment, for `%durable status`, its HTML and the CLI.
+
+    Attributes
+    ----------
+    counts : Mapping
+        ``completed``, ``incomplete``, ``unknown`` to numbers of operations.
+    headline : str
+        How this kernel came to the run, and how the one before it ended.
+    open : tuple of (str, str)
+        What waits for a person, and the exact line that settles it.
+    restored : int
+        How many operations this kernel took from the record.
+    """
+
+    run: str
+    status: str
+    headline: str
+    counts: Mapping[str, int]
+    rows: tuple[StatusRow, ...]
+    open: tuple[tuple[str, str], ...]
+    restored: int
+    usd: float | None
+    at_least: bool
+    expected: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Render as stable plain text: no times, no random ids."""
+        c = self.counts
+        lines = [
+            f"run {self.run} · {self.status} · {c['completed']} completed, "
+            f"{c['incomplete']} incomplete, {c['unknown']} unknown"
+        ]
+        lines += [self.headline] if self.headline else []
+        width = max((2 * r.depth + len(r.label) for r in self.rows), default=0)
+        for r in self.rows:
+            label = "  " * r.depth + r.label
+            lines.append(f"  {r.sign} {label:<{width}}  {r.outcome:<10}  {r.note}".rstrip())
+        if self.restored:
+            lines.append(f"{self.restored} from record, not run again")
+        for what, line in self.open:
+            lines += [what, f"    {line}"]
+        return "\n".join(lines)
+
+    __str__ = to_text
+
+
+def status_view(run: Run) -> StatusView:
+    """Show a run that this process holds."""
+    views = [view_of(run, s) for s in run.states()]
+    counts = dict.fromkeys(("completed", "incomplete", "unknown"), 0)
+    for v in views:
+        counts[v.outcome] += 1
+    rows = _tree(views)
+    reached = {v.name for v in views}
+    expected = tuple(n for n in run.expected if n not in reached)
+    rows += [
+        StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, n, "expected, not begun")
+        for n in expected
+    ]
+    counts["incomplete"] += len(expected)
+    money = [v.usd for v in views if v.usd is not None]
+    held = run.is_open and run.role == "runner"
+    return StatusView(
+        run=run.name,
+        status=str(status_of(run.fold, held, counts["unknown"])) if held else run.status(),
+        headline=run.headline,
+        counts=counts,
+        rows=tuple(rows),
+        open=tuple(_open_questions(run, views)),
+        restored=sum(1 for v in views if v.source == "record"),
+        usd=sum(money) if money else None,
+        at_least=any(s.unpriced for s in run.states()),
+        expected=expected,
+    )
+
+
+def _tree(views: list[OperationView]) -> list[StatusRow]:
+    """Order operations under their parents, branches included, by when they first began."""
+    order = {v.id: (v.row,) for v in views}
+    for v in sorted(views, key=lambda v: v.row):
+        order[v.id] = (*order.get(v.parent, ()), v.row)
+    known = set(order)
+    rows = []
+    for v in sorted(views, key=lambda v: order[v.id]):
+        depth, parent = 0, v.parent
+        while parent:
+            depth += 1
+            parent = parent.rpartition("/")[0]
+        label = v.id[len(v.parent) + 1 :] if v.parent in known else v.id
+        depth = depth if v.parent in known or not v.parent else 0
+        rows.append(StatusRow(depth, _sign(v), v.outcome, v, label, _note(v)))
+    return rows
+
+
+def _sign(view: OperationView) -> str:
+    return SIGNS["live"] if view.live else SIGNS[view.outcome]
+
+
+def _note(view: OperationView) -> str:
+    parts = []
+    if view.live:
+        parts.append("running")
+    elif view.source == "record":
+        parts.append("from record")
+    if view.attempt > 1:
+        parts.append(f"attempt {view.attempt}")
+    if view.outcome == Outcome.UNKNOWN:
+        parts.append("it may have happened")
+    elif view.error:
+        parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
+    return ", ".join(parts)
+
+
+def _open_questions(run: Run, views: list[OperationView]) -> list[tuple[str, str]]:
+    questions = []
+    for v in views:
+        if v.outcome == Outcome.UNKNOWN:
+            questions += [
+                (f"{v.id} happened?", f'run.confirm("{v.id}", result, evidence="...")'),
+                (f"{v.id} did not happen?", f'run.deny("{v.id}", evidence="...")'),
+            ]
+    for op, question in run.undecided.items():
+        questions += [
+            (f"{op} changed ({'; '.join(question.changes)}): use the record?", f'run.keep("{op}")'),
+            (f"{op} changed: do it again?", f'run.rerun("{op}")'),
+        ]
+    if run.fold.doubted:
+        questions.append(
+            (
+                f"records of this run are lost ({run.fold.doubted.get('why')}). Accept?",
+                'run.accept(reason="...")',
+            )
+        )
+    return questions
+
+
+def headline(run: Run) -> str:
+    """Say how this kernel came to the run, and how the one before it ended."""
+    previous = run.fold.previous(run.epoch)
+    if previous is None:
+        return ""
+    if previous.closed:
+        return "resumed; the previous kernel closed it"
+    return "resumed; the previous kernel ended without closing the run"
+
+
+__all__ = ["COLUMNS", "SIGNS", "Kind", "OperationView", "RunStatus", "StatusRow", "StatusView"]

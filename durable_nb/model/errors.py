@@ -1,0 +1,383 @@
+"""What can go wrong, and what each means for the run.
+
+Errors (`DurableError`) are ordinary exceptions. Signals (`DurableSignal`) derive from
+`BaseException`, because an agent framework that catches `Exception` hands an "unknown" to the
+model, and the model sends again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class OperationLike(Protocol):
+    """What an error needs to know of an operation."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class DurableError(Exception):
+    """Base of the errors of this package."""
+
+
+class DurableSignal(BaseException):
+    """Base of the signals that stop a cell: a person, or time, has to decide first.
+
+    A subclass gives `lines()`: what happened, what it means, and last what settles it.
+    """
+
+    def lines(self) -> list[str]:
+        """Give the display, one clear line each."""
+        return [str(a) for a in self.args]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _render_traceback_(self) -> list[str]:
+        """Show these lines in a notebook instead of a traceback."""
+        head, *rest = self.lines()
+        return [f"{type(self).__name__}: {head}", *rest]
+
+
+def names(operations: Sequence[OperationLike], limit: int = 3) -> str:
+    """List operations by id, the first few of them."""
+    shown = ", ".join(op.id for op in operations[:limit])
+    more = len(operations) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class UnknownOutcome(DurableSignal):
+    """An effect was begun and has no recorded outcome: it may have happened, or not."""
+
+    def __init__(self, run: str, operations: Sequence[Any], why: str, blocked: str = "") -> None:
+        super().__init__(run, operations, why, blocked)
+        self.run, self.operations, self.why, self.blocked = run, tuple(operations), why, blocked
+
+    def lines(self) -> list[str]:
+        """Give the five lines: what, why, what it means, and the two that settle it."""
+        first = self.operations[0].id if self.operations else "?"
+        meaning = "It is not run again, and nothing new starts in this run, until this is settled."
+        if self.blocked:
+            meaning = f"{self.blocked} was not started: nothing new runs until this is settled."
+        if not self.operations:
+            return [
+                f"run {self.run!r} has lost records, so what was done outside is not known.",
+                f"Why: {self.why}",
+                meaning,
+                "Look at the outside world first; then accept the loss and run the cell again:",
+                '    run.accept(reason="...")',
+            ]
+        return [
+            f"{names(self.operations)} in run {self.run!r} may or may not have happened.",
+            f"Why: {self.why}",
+            meaning,
+            f'If it happened:     run.confirm("{first}", result, evidence="...")',
+            f'If it did not:      run.deny("{first}", evidence="...")',
+        ]
+
+
+class IncompatibleCheckpoint(DurableSignal):
+    """A recorded result depended on something that has changed since."""
+
+    def __init__(
+        self, run: str, operations: Sequence[Any], changes: Sequence[str], cost: str
+    ) -> None:
+        super().__init__(run, operations, changes, cost)
+        self.run, self.operations, self.changes = run, tuple(operations), tuple(changes)
+        self.cost = cost
+
+    def lines(self) -> list[str]:
+        """Give what changed, what a rerun would redo, and the two lines that settle it."""
+        first = self.operations[0].id
+        return [
+            f"{first} in run {self.run!r} was recorded under other assumptions.",
+            "Changed: " + "; ".join(self.changes),
+            f"Running it again redoes {self.cost}. Nothing new runs until you choose.",
+            f'Use the record:     run.keep("{first}")',
+            f'Do it again:        run.rerun("{first}")',
+        ]
+
+
+class StaleOwner(DurableSignal):
+    """Another owner has the run now, so this process may no longer append to it."""
+
+    def __init__(self, run: str, why: str) -> None:
+        super().__init__(run, why)
+        self.run, self.why = run, why
+
+    def lines(self) -> list[str]:
+        """Say who owns the run and that nothing was written."""
+        return [
+            f"this process no longer owns run {self.run!r}.",
+            f"Why: {self.why}",
+            "Nothing was written. Reopen the run to go on with it.",
+        ]
+
+
+class NotRecordable(DurableError):
+    """A value cannot be brought back as it is, so it was not recorded."""
+
+    def __init__(self, path: str, found: str, advice: str = "") -> None:
+        super().__init__(path, found, advice)
+        self.path, self.found, self.advice = path, found, advice
+
+    def __str__(self) -> str:
+        advice = self.advice or "return plain data, or name what to keep with record="
+        return (
+            f"{self.path} is a {self.found}, which cannot be recorded and brought back. "
+            f"Nothing was recorded as completed. {advice[:1].upper()}{advice[1:]}."
+        )
+
+
+class ResultLost(NotRecordable):
+    """A step did its work, but its result could not be recorded."""
+
+    def __init__(self, op: str, cause: str, unknown: bool) -> None:
+        DurableError.__init__(self, op, cause, unknown)
+        self.op, self.cause, self.unknown = op, cause, unknown
+        self.path, self.found, self.advice = op, "", ""
+
+    def __str__(self) -> str:
+        if self.unknown:
+            return (
+                f"{self.op}: it happened; only its result is missing ({self.cause}) "
+                f'The operation is unknown now: run.confirm("{self.op}", result) settles it.'
+            )
+        return (
+            f"{self.op}: it ran, but its result could not be recorded ({self.cause}) "
+            "It is incomplete and will be done again once the step returns something recordable."
+        )
+
+
+class UnguardedStep(DurableError):
+    """The body of a `with run.step(...)` ran without asking whether it was needed."""
+
+    def __init__(self, op: str, replayed: bool) -> None:
+        super().__init__(op, replayed)
+        self.op, self.replayed = op, replayed
+
+    def __str__(self) -> str:
+        what = (
+            "its result was on record, and its body ran all the same"
+            if self.replayed
+            else "its result is recorded now, but the next resume would run its body again"
+        )
+        return (
+            f"the body of step {self.op} never looked at op.needed: {what}. "
+            "Put the work under `if op.needed:`, and run the cell again."
+        )
+
+
+class NoActiveRun(DurableError):
+    """A step was called where no run is open."""
+
+    def __init__(self, step: str, where: str = "") -> None:
+        super().__init__(step, where)
+        self.step, self.where = step, where
+
+    def __str__(self) -> str:
+        where = f" ({self.where})" if self.where else ""
+        return (
+            f"step {self.step!r} was called with no active run{where}. Nothing was run or recorded. "
+            'Open one with `run = durable_nb.open_run("name")` or `with durable_nb.run("name"):`, '
+            "or hand the run to the thread and use `run.call(...)`."
+        )
+
+
+class DuplicateStep(DurableError):
+    """Two calls claim one identity, so a resume could give one the record of the other."""
+
+    def __init__(self, op: str, why: str) -> None:
+        super().__init__(op, why)
+        self.op, self.why = op, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} is claimed twice: {self.why}. Nothing was run for the second call. "
+            "Give it a key of its own (key=...), another name, or wrap the loop in "
+            "`with run.branch(name):`; to do it again on purpose, invalidate the first."
+        )
+
+
+class NestedEffect(DurableError):
+    """A step was opened inside one that has an effect of its own."""
+
+    def __init__(self, parent: str, effect: str, child: str, advice: str = "") -> None:
+        super().__init__(parent, effect, child, advice)
+        self.parent, self.effect, self.child, self.advice = parent, effect, child, advice
+
+    def __str__(self) -> str:
+        advice = self.advice or 'declare the outer step with effect="none"'
+        return (
+            f"{self.child} was opened inside {self.parent}, whose own effect is {self.effect}. "
+            "A container runs again on resume, so its own effect would be doubled. "
+            f"The inner step was not started. Move it out, or {advice}."
+        )
+
+
+class StepFailed(DurableError):
+    """A step failed; the original error could not be rebuilt as its own class."""
+
+    def __init__(self, op: str, error: str, traceback: str = "") -> None:
+        super().__init__(op, error, traceback)
+        self.op, self.error, self.traceback = op, error, traceback
+
+    def __str__(self) -> str:
+        return f"{self.op} failed: {self.error}"
+
+
+class NotApplied(DurableError):
+    """Raise it in the body of a step to say that the effect certainly did not happen."""
+
+
+class RunHeld(DurableError):
+    """Somebody else holds the run."""
+
+    def __init__(self, run: str, holder: str, advice: str) -> None:
+        super().__init__(run, holder, advice)
+        self.run, self.holder, self.advice = run, holder, advice
+
+    def __str__(self) -> str:
+        return f"run {self.run!r} is held by {self.holder}. Nothing was written. {self.advice}"
+
+
+class RunMissing(DurableError):
+    """No run of that name is in the store."""
+
+    def __init__(self, run: str, store: str, known: Sequence[str] = ()) -> None:
+        super().__init__(run, store, known)
+        self.run, self.store, self.known = run, store, tuple(known)
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known[:8]) or "none"
+        return (
+            f"there is no run {self.run!r} in {self.store} (runs there: {known}). "
+            "Nothing was created. Check the name and the store (store=, --store, DURABLE_STORE)."
+        )
+
+
+class RunClosed(DurableError):
+    """The run was closed; it takes no more operations through this object."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f'run {self.run!r} is closed. Open it again: run = durable_nb.open_run("{self.run}")'
+
+
+class AlreadySettled(DurableError):
+    """Somebody settled the operation first."""
+
+    def __init__(self, op: str, verdict: str, by: str, operations: Sequence[Any] = ()) -> None:
+        super().__init__(op, verdict, by, operations)
+        self.op, self.verdict, self.by, self.operations = op, verdict, by, tuple(operations)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} is already settled: {self.verdict} by {self.by}. The first verdict stands; "
+            "this one is kept in the history. To undo the first, invalidate the operation."
+        )
+
+
+class StillRunning(DurableError):
+    """The operation is live: its body has not ended yet."""
+
+    def __init__(self, op: str, operations: Sequence[Any] = ()) -> None:
+        super().__init__(op, operations)
+        self.op, self.operations = op, tuple(operations)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} is still running in this kernel, so its outcome is not open to a verdict. "
+            "Wait for it to end, then look again."
+        )
+
+
+class VerdictRefused(DurableError):
+    """The verdict does not fit what is known of the operation."""
+
+    def __init__(self, op: str, verdict: str, why: str, operations: Sequence[Any] = ()) -> None:
+        super().__init__(op, verdict, why, operations)
+        self.op, self.verdict, self.why, self.operations = op, verdict, why, tuple(operations)
+
+    def __str__(self) -> str:
+        return f"cannot {self.verdict} {self.op}: {self.why} Nothing was changed."
+
+
+class OperationMissing(DurableError):
+    """No operation of that id, name or row is on record."""
+
+    def __init__(self, op: str, near: Sequence[str] = ()) -> None:
+        super().__init__(op, near)
+        self.op, self.near = op, tuple(near)
+
+    def __str__(self) -> str:
+        near = f" Close: {', '.join(self.near)}." if self.near else ""
+        return f"no operation {self.op!r} is on record in this run.{near} `show` lists them all."
+
+
+class JournalUnwritable(DurableError):
+    """A record could not be written; what was on disk before is unhurt."""
+
+    def __init__(self, run: str, cause: str) -> None:
+        super().__init__(run, cause)
+        self.run, self.cause = run, cause
+
+    def __str__(self) -> str:
+        return (
+            f"the journal of run {self.run!r} could not be written: {self.cause} "
+            "Earlier records are unhurt. A step whose effect was begun counts as unknown until it is "
+            "settled. Free some space (or lift the limit) and run the cell again."
+        )
+
+
+class JournalDamaged(DurableError):
+    """The journal's file is damaged; it was set aside whole, nothing was deleted."""
+
+    def __init__(self, run: str, found: str, advice: str) -> None:
+        super().__init__(run, found, advice)
+        self.run, self.found, self.advice = run, found, advice
+
+    def __str__(self) -> str:
+        return f"the journal of run {self.run!r} is damaged: {self.found} {self.advice}"
+
+
+class JournalTooNew(DurableError):
+    """The journal was written by a newer version of this package."""
+
+    def __init__(self, run: str, found: int, known: int) -> None:
+        super().__init__(run, found, known)
+        self.run, self.found, self.known = run, found, known
+
+    def __str__(self) -> str:
+        return (
+            f"the journal of run {self.run!r} has schema {self.found}; this version reads up to "
+            f"{self.known}. Nothing was changed. Upgrade durable_nb to go on with this run."
+        )
+
+
+class NotTrusted(DurableError):
+    """A folder or file is not this user's own, so nothing is read from it."""
+
+    def __init__(self, path: str, why: str, advice: str) -> None:
+        super().__init__(path, why, advice)
+        self.path, self.why, self.advice = path, why, advice
+
+    def __str__(self) -> str:
+        return f"{self.path} is not trusted: {self.why} Nothing was read or written. {self.advice}"
+
+
+class BadName(DurableError, ValueError):
+    """A name that cannot be a run's or a step's."""
+
+    def __init__(self, what: str, name: str, why: str) -> None:
+        super().__init__(what, name, why)
+        self.what, self.name, self.why = what, name, why
+
+    def __str__(self) -> str:
+        shown = self.name if len(self.name) <= 60 else self.name[:57] + "..."
+        return f"{shown!r} cannot be the name of a {self.what}: {self.why} Nothing was created."

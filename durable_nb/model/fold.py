@@ -1,0 +1,240 @@
+"""The fold: records in, what the journal proves out. Pure, and the only reader of record kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from durable_nb.model import identity
+from durable_nb.model.outcomes import (
+    DECISIVE,
+    OUTCOMES,
+    RUN_STATUS,
+    Effect,
+    Kind,
+    Outcome,
+    RunStatus,
+)
+from durable_nb.model.records import RUN, Record
+
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+#: Kinds that end an attempt, so that its duration and cost are in their body.
+_ENDS: Final = frozenset(
+    {Kind.COMPLETED, Kind.RAISED, Kind.NOT_APPLIED, Kind.INTERRUPTED, Kind.UNRECORDED}
+)
+#: Kinds after which the operation is done anew, as another effect with another key.
+_RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
+#: Kinds that carry the result that replay returns.
+_RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUPLICATE})
+
+
+@dataclass(frozen=True, slots=True)
+class OperationState:
+    """What the records of one operation prove.
+
+    Attributes
+    ----------
+    row : int
+        Its place among the operations of the run, by first record, from 1.
+    kind : Kind or None
+        The last decisive record; with `effect` it gives `outcome`.
+    intent : Mapping
+        Body of the last `intended` record: inputs, code, idempotency key and so on.
+    basis : Mapping
+        The facets (``inputs``, ``code``) that the recorded result stands on.
+    result : str or None
+        The recorded result, as `values.encode` gave it.
+    key_expires : datetime or None
+        From then on an idempotent effect in doubt counts as external (`key_ttl`).
+    unpriced : int
+        Attempts whose cost is not known, so that totals say "at least".
+    """
+
+    id: str
+    row: int
+    effect: Effect
+    kind: Kind | None = None
+    attempt: int = 0
+    generation: int = 0
+    last_seq: int = 0
+    epoch: int = 0
+    intent: Mapping[str, Any] = field(default_factory=_nothing)
+    basis: Mapping[str, Any] = field(default_factory=_nothing)
+    last: Mapping[str, Any] = field(default_factory=_nothing)
+    result: str | None = None
+    error: Mapping[str, Any] | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    duration_s: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    unpriced: int = 0
+    key_expires: datetime | None = None
+
+    @property
+    def place(self) -> identity.Place:
+        """Parent, name, key and occurrence."""
+        return identity.parse(self.id)
+
+    def outcome(self, now: datetime) -> Outcome:
+        """Look the outcome up; `now` matters only where a provider forgets keys."""
+        effect = self.effect
+        if effect is Effect.IDEMPOTENT and self.key_expires and now >= self.key_expires:
+            effect = Effect.EXTERNAL
+        return OUTCOMES[effect, self.kind]
+
+    def apply(self, record: Record) -> OperationState:
+        """Give the state after one more record of this operation."""
+        body, kind = record.body, record.kind
+        if kind not in DECISIVE:
+            return replace(self, last_seq=record.seq)
+        new: dict[str, Any] = {"kind": kind, "last_seq": record.seq, "last": body}
+        if kind is Kind.INTENDED:
+            new |= self._intended(record)
+        if kind in _ENDS:
+            new |= self._ended(record)
+        if kind in _RESULTS and body.get("result") is not None:
+            new["result"] = body["result"]
+        if kind in _RESULTS:
+            new["error"] = None
+            new["ended"] = self.ended if kind is Kind.KEPT else record.ts
+        if kind in _RESULTS or kind is Kind.OBSERVED:
+            new["basis"] = body.get("basis") or self.intent
+        if kind in _RENEWS:
+            new |= {"generation": self.generation + 1, "result": None, "error": None}
+            new["key_expires"] = None
+        return replace(self, **new)
+
+    def _intended(self, record: Record) -> dict[str, Any]:
+        ttl = record.body.get("key_ttl")
+        expires = record.ts + timedelta(seconds=ttl) if ttl is not None else None
+        return {
+            "effect": Effect(record.body["effect"]),
+            "attempt": record.body["attempt"],
+            "epoch": record.epoch,
+            "intent": record.body,
+            "started": record.ts,
+            "ended": None,
+            "duration_s": None,
+            "key_expires": self.key_expires or expires,
+            # an attempt that left nothing behind has a cost that nobody knows
+            "unpriced": self.unpriced + (self.kind is Kind.INTENDED),
+        }
+
+    def _ended(self, record: Record) -> dict[str, Any]:
+        body = record.body
+        new: dict[str, Any] = {"ended": record.ts, "duration_s": body.get("duration_s")}
+        if body.get("usd") is not None:
+            new["usd"] = (self.usd or 0.0) + body["usd"]
+        if body.get("tokens") is not None:
+            new["tokens"] = (self.tokens or 0) + body["tokens"]
+        if body.get("error") is not None:
+            new["error"] = body["error"]
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One owner's beginning: its epoch, when, and whether it executes or only settles."""
+
+    epoch: int
+    ts: datetime
+    role: str
+    closed: bool = False
+
+
+@dataclass(slots=True)
+class Fold:
+    """All that a run's records prove; grows by `apply` and never looks back."""
+
+    operations: dict[str, OperationState] = field(default_factory=dict)
+    openings: list[Opening] = field(default_factory=list)
+    born: Mapping[str, Any] = field(default_factory=_nothing)
+    born_at: datetime | None = None
+    kind: Kind | None = None
+    doubted: Mapping[str, Any] | None = None
+    last_seq: int = 0
+    updated: datetime | None = None
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Fold:
+        """Fold a whole journal."""
+        fold = cls()
+        for record in records:
+            fold.apply(record)
+        return fold
+
+    def apply(self, record: Record) -> OperationState | None:
+        """Take one more record in; give the operation's new state, if it is about one."""
+        self.last_seq = max(self.last_seq, record.seq)
+        self.updated = record.ts
+        if record.op == RUN:
+            self._apply_run(record)
+            return None
+        state = self.operations.get(record.op)
+        if state is None:
+            effect = Effect(record.body.get("effect", Effect.EXTERNAL))
+            state = OperationState(record.op, len(self.operations) + 1, effect)
+        state = self.operations[record.op] = state.apply(record)
+        return state
+
+    def _apply_run(self, record: Record) -> None:
+        executing = record.body.get("role", "runner") == "runner"
+        match record.kind:
+            case Kind.BORN:
+                self.born, self.born_at, self.kind = record.body, record.ts, Kind.BORN
+            case Kind.OPENED:
+                role = record.body.get("role", "runner")
+                self.openings.append(Opening(record.epoch, record.ts, role))
+                if executing:
+                    self.kind = Kind.OPENED
+            case Kind.CLOSED | Kind.FAILED | Kind.FINISHED:
+                if self.openings:
+                    self.openings[-1] = replace(self.openings[-1], closed=True)
+                if executing and not (record.kind is Kind.CLOSED and self.kind is Kind.FINISHED):
+                    self.kind = record.kind
+            case Kind.DOUBTED:
+                self.doubted = record.body
+            case Kind.ACCEPTED:
+                self.doubted = None
+            case _:
+                pass
+
+    @property
+    def epoch(self) -> int:
+        """The largest epoch on record."""
+        return self.openings[-1].epoch if self.openings else 0
+
+    def unknown(self, now: datetime) -> list[OperationState]:
+        """List the operations that only evidence can settle, whoever may be running them."""
+        return [s for s in self.operations.values() if s.outcome(now) is Outcome.UNKNOWN]
+
+    def alive_until(self, state: OperationState) -> datetime | None:
+        """Give the latest moment at which the last attempt can have been alive.
+
+        The end of the attempt if it is on record, else the next opening of the run: the lease was
+        free by then. `None` while the attempt's own owner is still there.
+        """
+        if state.kind is not Kind.INTENDED:
+            return state.ended or state.started
+        return next((o.ts for o in self.openings if o.epoch > state.epoch), None)
+
+    def previous(self, epoch: int) -> Opening | None:
+        """Give the last executing owner before `epoch`."""
+        earlier = [o for o in self.openings if o.epoch < epoch and o.role == "runner"]
+        return earlier[-1] if earlier else None
+
+
+def status_of(fold: Fold, held: bool, unknown: int) -> RunStatus:
+    """Tell where a run stands; a run at rest with something unknown waits for a person."""
+    status = RUN_STATUS[fold.kind or Kind.BORN, held]
+    at_rest = status in {RunStatus.CLOSED, RunStatus.FAILED, RunStatus.CRASHED}
+    return RunStatus.WAITING if unknown and at_rest and fold.kind is Kind.CLOSED else status

@@ -1,0 +1,138 @@
+"""Effects, record kinds and outcomes: the state machine, as one table.
+
+Code, tests and docs read `OUTCOMES`; nothing else decides what a record means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Effect(StrEnum):
+    """What an operation may do outside the run."""
+
+    NONE = "none"  #: nothing: doing it again costs time only
+    IDEMPOTENT = "idempotent"  #: something, but repeating it with its key is harmless
+    EXTERNAL = "external"  #: something that a repetition would double
+
+
+class Outcome(StrEnum):
+    """What the journal can prove about one operation."""
+
+    COMPLETED = "completed"  #: a result is on record; replay returns it
+    INCOMPLETE = "incomplete"  #: nothing outside is in doubt; safe to do
+    UNKNOWN = "unknown"  #: something outside may have happened; only evidence settles it
+
+
+class Kind(StrEnum):
+    """What one record says: a transition of an operation, or of the run."""
+
+    # of an operation
+    INTENDED = "intended"  #: the body is about to run
+    RAISED = "raised"  #: the body raised, which proves nothing about an external effect
+    NOT_APPLIED = "not_applied"  #: the body raised, and that error proves that nothing happened
+    INTERRUPTED = "interrupted"  #: the body was interrupted, cancelled, or stopped by a signal
+    UNRECORDED = "unrecorded"  #: the body returned, but its result could not be recorded
+    OBSERVED = "observed"  #: the program saw the failure and went on, so it is history
+    COMPLETED = "completed"  #: the body returned and its result is on record
+    CONFIRMED = "confirmed"  #: verdict: it happened, with this result
+    DENIED = "denied"  #: verdict: it did not happen
+    INVALIDATED = "invalidated"  #: verdict: the result no longer counts
+    KEPT = "kept"  #: verdict on a change: the result still counts
+    RERUN = "rerun"  #: verdict on a change: do it again
+    DUPLICATE = "duplicate"  #: a late result although a later attempt exists: it may be double
+    # remarks on an operation: kept as evidence, they change no outcome
+    UNDECIDED = "undecided"  #: a reconciler looked and could not tell
+    EVIDENCE = "evidence"  #: something learnt after the fact
+    CONTESTED = "contested"  #: a verdict that came second
+
+    # of the run
+    BORN = "born"
+    OPENED = "opened"
+    CLOSED = "closed"
+    FAILED = "failed"
+    FINISHED = "finished"
+    DOUBTED = "doubted"  #: records are known to be lost
+    ACCEPTED = "accepted"  #: a person accepts the loss
+
+
+#: Kinds that decide an outcome; the others of an operation are remarks.
+DECISIVE: Final = frozenset(
+    {
+        Kind.INTENDED,
+        Kind.RAISED,
+        Kind.NOT_APPLIED,
+        Kind.INTERRUPTED,
+        Kind.UNRECORDED,
+        Kind.OBSERVED,
+        Kind.COMPLETED,
+        Kind.CONFIRMED,
+        Kind.DENIED,
+        Kind.INVALIDATED,
+        Kind.KEPT,
+        Kind.RERUN,
+        Kind.DUPLICATE,
+    }
+)
+
+_C, _I, _U = Outcome.COMPLETED, Outcome.INCOMPLETE, Outcome.UNKNOWN
+
+#: Last decisive record -> outcome for effects none, idempotent, external (DESIGN section 3).
+_ROWS: Final[Mapping[Kind | None, tuple[Outcome, Outcome, Outcome]]] = {
+    None: (_I, _I, _I),
+    Kind.INTENDED: (_I, _I, _U),
+    Kind.RAISED: (_I, _I, _U),
+    Kind.NOT_APPLIED: (_I, _I, _I),
+    Kind.INTERRUPTED: (_I, _I, _U),
+    Kind.UNRECORDED: (_I, _I, _U),
+    Kind.OBSERVED: (_C, _C, _C),
+    Kind.COMPLETED: (_C, _C, _C),
+    Kind.CONFIRMED: (_C, _C, _C),
+    Kind.DENIED: (_I, _I, _I),
+    Kind.INVALIDATED: (_I, _I, _I),
+    Kind.KEPT: (_C, _C, _C),
+    Kind.RERUN: (_I, _I, _I),
+    Kind.DUPLICATE: (_C, _C, _U),
+}
+
+#: (effect, last decisive record) -> outcome. The only place where this is decided.
+OUTCOMES: Final[Mapping[tuple[Effect, Kind | None], Outcome]] = MappingProxyType(
+    {
+        (effect, kind): row[column]
+        for kind, row in _ROWS.items()
+        for column, effect in enumerate((Effect.NONE, Effect.IDEMPOTENT, Effect.EXTERNAL))
+    }
+)
+
+
+class RunStatus(StrEnum):
+    """Where a run stands, as its last records and its lease tell."""
+
+    NEW = "new"
+    OPEN = "open"
+    WAITING = "waiting"
+    CRASHED = "crashed"
+    CLOSED = "closed"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
+#: (last record of the run by an executing owner, is the lease held) -> status.
+#: A closed run in which something is unknown is shown as waiting: see `fold.status_of`.
+RUN_STATUS: Final[Mapping[tuple[Kind, bool], RunStatus]] = MappingProxyType(
+    {
+        (Kind.BORN, True): RunStatus.NEW,
+        (Kind.BORN, False): RunStatus.CRASHED,
+        (Kind.OPENED, True): RunStatus.OPEN,
+        (Kind.OPENED, False): RunStatus.CRASHED,
+        (Kind.CLOSED, True): RunStatus.CLOSED,
+        (Kind.CLOSED, False): RunStatus.CLOSED,
+        (Kind.FAILED, True): RunStatus.FAILED,
+        (Kind.FAILED, False): RunStatus.FAILED,
+        (Kind.FINISHED, True): RunStatus.FINISHED,
+        (Kind.FINISHED, False): RunStatus.FINISHED,
+    }
+)

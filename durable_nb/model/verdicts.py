@@ -1,0 +1,87 @@
+"""Verdicts, and the one table that says which fits what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from durable_nb.model.outcomes import Kind, Outcome
+
+
+class Verdict(StrEnum):
+    """A settlement that a person, or a reconciler, records."""
+
+    CONFIRM = "confirm"
+    DENY = "deny"
+    INVALIDATE = "invalidate"
+    KEEP = "keep"
+    RERUN = "rerun"
+
+
+#: The record that each verdict becomes.
+RECORDED_AS: Final[Mapping[Verdict, Kind]] = MappingProxyType(
+    {
+        Verdict.CONFIRM: Kind.CONFIRMED,
+        Verdict.DENY: Kind.DENIED,
+        Verdict.INVALIDATE: Kind.INVALIDATED,
+        Verdict.KEEP: Kind.KEPT,
+        Verdict.RERUN: Kind.RERUN,
+    }
+)
+
+_DONE = "its result is on record; invalidate it if that is wrong."
+_SAFE = "nothing outside is in doubt, so there is nothing to settle; run its cell again."
+_OPEN = "it has no recorded result yet."
+
+#: (verdict, outcome) -> why it does not fit, or "" where it does.
+VERDICTS: Final[Mapping[tuple[Verdict, Outcome], str]] = MappingProxyType(
+    {
+        (Verdict.CONFIRM, Outcome.UNKNOWN): "",
+        (Verdict.CONFIRM, Outcome.INCOMPLETE): "",
+        (Verdict.CONFIRM, Outcome.COMPLETED): _DONE,
+        (Verdict.DENY, Outcome.UNKNOWN): "",
+        (Verdict.DENY, Outcome.INCOMPLETE): _SAFE,
+        (Verdict.DENY, Outcome.COMPLETED): _DONE,
+        (Verdict.INVALIDATE, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.INVALIDATE, Outcome.INCOMPLETE): _OPEN,
+        (Verdict.INVALIDATE, Outcome.COMPLETED): "",
+        (Verdict.KEEP, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.KEEP, Outcome.INCOMPLETE): _OPEN,
+        (Verdict.KEEP, Outcome.COMPLETED): "",
+        (Verdict.RERUN, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.RERUN, Outcome.INCOMPLETE): "",
+        (Verdict.RERUN, Outcome.COMPLETED): "",
+    }
+)
+
+#: Verdict records: a second verdict of the same question finds it settled by the first.
+SETTLED: Final[Mapping[Kind, frozenset[Verdict]]] = MappingProxyType(
+    {
+        Kind.CONFIRMED: frozenset({Verdict.CONFIRM, Verdict.DENY}),
+        Kind.DENIED: frozenset({Verdict.CONFIRM, Verdict.DENY}),
+        Kind.INVALIDATED: frozenset({Verdict.INVALIDATE}),
+        Kind.KEPT: frozenset({Verdict.KEEP}),
+        Kind.RERUN: frozenset({Verdict.RERUN, Verdict.KEEP}),
+    }
+)
+
+
+def is_settled(verdict: Verdict, kind: Kind | None, seen: int | None, last_seq: int) -> bool:
+    """Tell whether somebody else answered first.
+
+    Parameters
+    ----------
+    verdict, kind
+        The verdict that comes now, and the last decisive record of the operation.
+    seen : int or None
+        The last record that the operator looked at; `None` if they named the operation only.
+    last_seq : int
+        The operation's last record.
+    """
+    if kind is None or kind not in SETTLED:
+        return False
+    if seen is None:
+        return verdict in SETTLED[kind]
+    return seen != last_seq
