@@ -1,0 +1,1 @@
+"""The engine: runs, steps, recovery and verdicts."""

@@ -108,16 +108,10 @@ def code_of(fn: Callable[..., Any]) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def _code_digest(fn: Callable[..., Any], code: CodeType) -> str:
-    return f"{_kind(fn)}:{hashlib.sha256(_code_text(fn, code).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
-
-
-def _kind(fn: Callable[..., Any]) -> str:
-    return "ast" if _tree(fn) is not None else "bytecode"
-
-
-def _code_text(fn: Callable[..., Any], code: CodeType) -> str:
     tree = _tree(fn)
-    return _bytecode(code) if tree is None else ast.dump(tree)
+    text = _bytecode(code) if tree is None else ast.dump(tree)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{'bytecode' if tree is None else 'ast'}:{digest}"
 
 
 def _tree(fn: Callable[..., Any]) -> ast.AST | None:

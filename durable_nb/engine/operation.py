@@ -83,7 +83,7 @@ class Operation:
         self._parent, self._inputs, self._origin, self._advice = scope, inputs, origin, advice
         self._taker = self.owner
         self._value: Any = _MISSING
-        self._consulted = self._replayed = self._left = False
+        self._consulted = self._replayed = self._left = self._inside = False
         self._before: Frame | None = None
         self._began = 0.0
         self._usd: float | None = None
@@ -158,7 +158,10 @@ class Operation:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> bool:
         return drive(self._leave(error))
 
@@ -167,7 +170,10 @@ class Operation:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> bool:
         return await adrive(self._leave(error))
 
@@ -195,42 +201,51 @@ class Operation:
             options.effect is Effect.IDEMPOTENT and options.key_ttl is None
         )
         try:
-            run.append(Draft(self.id, Kind.INTENDED, body), lazy=rides)
-        except BaseException:
-            run.live.pop(self.id, None)
+            with deferred_interrupts():
+                run.append(Draft(self.id, Kind.INTENDED, body), lazy=rides)
+                self._parent.retried(self.id)
+                self.source = run.sources[self.id] = "ran"
+                self.owner = weakref.ref(current_owner())
+                self._began = run.clock.monotonic()
+                inner = Scope(self.id, options.effect, self._advice)
+                self._before, self._inside = set_frame(Frame(run, inner, self)), True
+        except BaseException as stop:
+            self._never_began(stop)
             raise
-        self._parent.retried(self.id)
-        self.source = run.sources[self.id] = "ran"
-        self.owner = weakref.ref(current_owner())
-        self._began = run.clock.monotonic()
-        inner = Scope(self.id, options.effect, self._advice)
-        self._before = set_frame(Frame(run, inner, self))
+
+    def _never_began(self, stop: BaseException) -> None:
+        """Take an intent back: an interrupt came before the body, so that nothing happened."""
+        if self._inside:
+            set_frame(self._before)
+        try:
+            state = self.run.fold.operations.get(self.id)
+            if state is not None and state.kind is Kind.INTENDED and state.attempt == self.attempt:
+                self._append(Kind.NOT_APPLIED, error=values.describe_error(stop))
+        finally:
+            self.run.live.pop(self.id, None)
 
     # -- leaving ---------------------------------------------------------------------------
 
-    def _leave(self, error: BaseException | None) -> Core[bool]:
+    def _leave(self, raised: BaseException | None) -> Core[bool]:
         """Record what ended the body; tell whether the error is settled and goes no further."""
         if self._replayed:
-            if error is None and not self._consulted:
+            if raised is None and not self._consulted:
                 raise UnguardedStep(self.id, replayed=True)
             return False
         set_frame(self._before)
+        error = raised
         if error is None and self._value is _MISSING:
             error = StepFailed(
                 self.id,
                 "its body ended without assigning op.result, so it does not count as done "
                 "(`op.result = None` says that there is nothing to keep)",
             )
-            raised_here = True
-        else:
-            raised_here = False
         try:
             with deferred_interrupts():
                 self._left = True
                 if error is None:
                     self._complete()
                 else:
-                    signal = lone_signal(error)
                     self._record_failure(error)
         finally:
             self.run.live.pop(self.id, None)
@@ -238,13 +253,12 @@ class Operation:
             if not self._consulted:
                 raise UnguardedStep(self.id, replayed=False)
             return False
+        signal = lone_signal(error)
         if signal is not None and signal is not error:
             raise signal from error
-        if isinstance(error, Exception):
-            settled = yield from self._surface(error)
-            if settled:
-                return True
-        if raised_here:
+        if isinstance(error, Exception) and (yield from self._surface(error)):
+            return True
+        if raised is None:
             raise error
         return False
 
@@ -271,7 +285,7 @@ class Operation:
         self._value = values.decode(text, run.artifacts)
 
     def _refuse_changed_inputs(self) -> None:
-        """A step may not change its arguments in place: a replay would not bring that back."""
+        """Refuse a change of the arguments in place: a replay would not bring it back."""
         mutable = {n: v for n, v in self._inputs.items() if not isinstance(v, _ATOMS)}
         for name, digest in self.run.digests(mutable, self.id).items():
             if digest != self.facets["inputs"][name]:
@@ -295,7 +309,7 @@ class Operation:
         run = self.run
         state = run.fold.operations[self.id]
         if state.outcome(run.clock.now()) is Outcome.UNKNOWN:
-            if not (yield from reconcile(self, state)):
+            if not (yield from reconcile(run, self.options, state)):
                 raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state)) from error
             state = run.fold.operations[self.id]
             if state.kind is Kind.CONFIRMED and state.result is not None:

@@ -27,7 +27,8 @@ from durable_nb.model.records import RUN, Draft
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
-    from durable_nb.engine.run import Run
+    from durable_nb.engine.options import Options
+    from durable_nb.engine.trajectory import Trajectory
     from durable_nb.journal import Journal
 
 #: Why an operation is in doubt, by its last record.
@@ -43,7 +44,7 @@ _WHY: Final[dict[Kind | None, str]] = {
 
 
 def load(journal: Journal) -> Fold:
-    """Steps 1 and 2: load the committed records and validate them.
+    """Load the committed records and validate them: steps 1 and 2.
 
     The journal itself has checked its schema, the chain of records and `head`; lost records are
     told to the run's owner, who records the doubt.
@@ -52,7 +53,7 @@ def load(journal: Journal) -> Fold:
 
 
 def reach(op: Operation) -> Core[None]:
-    """Steps 3 to 5 for one operation that the program has come to.
+    """Do steps 3 to 5 for one operation that the program has come to.
 
     Afterwards the operation either replays its record or has its intent on disk and may run.
     """
@@ -75,7 +76,7 @@ def reach(op: Operation) -> Core[None]:
         if (
             state is not None
             and outcome is Outcome.UNKNOWN
-            and not (yield from reconcile(op, state))
+            and not (yield from reconcile(run, op.options, state))
         ):
             raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state))
     op.persist_intent(state)
@@ -84,9 +85,9 @@ def reach(op: Operation) -> Core[None]:
 # -- 3. reconcile ----------------------------------------------------------------------------
 
 
-def reconcile(op: Operation, state: OperationState) -> Core[bool]:
-    """Ask the step's reconciler what became of an unknown operation; tell whether it is settled."""
-    look_up, run = op.options.reconcile, op.run
+def reconcile(run: Trajectory, options: Options, state: OperationState) -> Core[bool]:
+    """Ask the step's reconciler what became of an unknown operation; tell if it is settled."""
+    look_up = options.reconcile
     if look_up is None:
         return False
     while True:
@@ -94,7 +95,7 @@ def reconcile(op: Operation, state: OperationState) -> Core[bool]:
             answer = yield Ask(look_up, run.view(state))
         except Exception as problem:
             answer = Undecided(f"the reconciler raised {type(problem).__name__}: {problem}")
-        wait = seconds_to_settle(run, state, op.options.settle_after)
+        wait = seconds_to_settle(run, state, options.settle_after)
         match answer:
             case Happened(result, evidence):
                 text = values.encode(result, run.artifacts)
@@ -109,22 +110,21 @@ def reconcile(op: Operation, state: OperationState) -> Core[bool]:
                 wait = 0.0
             case _:
                 reason, wait = f"the reconciler answered {answer!r}", 0.0
-        run.append(
-            Draft(state.id, Kind.UNDECIDED, {"reason": values.redact(reason), "actor": "reconciler"})
-        )
+        said = {"reason": values.redact(reason), "actor": "reconciler"}
+        run.append(Draft(state.id, Kind.UNDECIDED, said))
         if wait <= 0:
             return False
         run.say(f"{state.id}: the reconciler found nothing yet; asking again in {wait:.0f} s")
         yield Sleep(wait)
 
 
-def seconds_to_settle(run: Run, state: OperationState, settle_after: float) -> float:
+def seconds_to_settle(run: Trajectory, state: OperationState, settle_after: float) -> float:
     """Tell for how long a "not found" does not count yet."""
     alive_until = run.fold.alive_until(state) or run.clock.now()
     return (alive_until + timedelta(seconds=settle_after) - run.clock.now()).total_seconds()
 
 
-def _settle(run: Run, state: OperationState, kind: Kind, body: dict[str, Any]) -> None:
+def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, Any]) -> None:
     """Record a reconciler's verdict, unless somebody settled the operation meanwhile."""
     with run.lock:
         if run.fold.operations[state.id].kind is state.kind:

@@ -24,7 +24,7 @@ from durable_nb.model.records import Draft
 from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
 
 if TYPE_CHECKING:
-    from durable_nb.engine.run import Run
+    from durable_nb.engine.trajectory import Trajectory
 
 #: What may have become of an external effect whose result is invalidated.
 FATES: Final = ("stands", "compensated")
@@ -68,7 +68,7 @@ def actor() -> str:
         return "operator"
 
 
-def find(run: Run, ref: object) -> tuple[OperationState, int | None]:
+def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
     """Find an operation by view, id, row number or unique name; and the record the caller saw.
 
     Raises
@@ -90,14 +90,14 @@ def find(run: Run, ref: object) -> tuple[OperationState, int | None]:
         by_row = [s for s in states.values() if s.row == int(text)]
         if by_row:
             return by_row[0], None
-    named = [s for s in states.values() if s.place.name == text or s.id.startswith(text + "#")]
+    named = [s for s in states.values() if s.place.name == text or s.id.rpartition("#")[0] == text]
     if len(named) == 1:
         return named[0], None
     near = [s.id for s in named] or difflib.get_close_matches(text, states, 3, 0.4)
     raise OperationMissing(text, near[:5])
 
 
-def dependants(run: Run, state: OperationState) -> Cascade:
+def dependants(run: Trajectory, state: OperationState) -> Cascade:
     """List what an invalidation of this operation would touch."""
     below = [s.id for s in run.states() if s.id.startswith(state.id + "/")]
     later = [
@@ -108,7 +108,7 @@ def dependants(run: Run, state: OperationState) -> Cascade:
     return Cascade(state.id, tuple(below), tuple(later))
 
 
-def give(run: Run, verdict: Verdict, ref: object, body: Mapping[str, Any]) -> OperationState:
+def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]) -> OperationState:
     """Check a verdict against the table and what the operator saw, and record it.
 
     Raises
@@ -139,7 +139,7 @@ def give(run: Run, verdict: Verdict, ref: object, body: Mapping[str, Any]) -> Op
         return run.fold.operations[state.id]
 
 
-def _cascade(run: Run, state: OperationState, body: Mapping[str, Any]) -> list[Draft]:
+def _cascade(run: Trajectory, state: OperationState, body: Mapping[str, Any]) -> list[Draft]:
     """Invalidate the descendants that count, with what became of their effects."""
     now, drafts = run.clock.now(), []
     affected = [s for s in run.states() if s.id.startswith(state.id + "/")]
@@ -162,6 +162,6 @@ def _cascade(run: Run, state: OperationState, body: Mapping[str, Any]) -> list[D
     return drafts
 
 
-def encoded(run: Run, result: object) -> str:
+def encoded(run: Trajectory, result: object) -> str:
     """Encode a result that a person gives, verified like a step's own."""
     return values.encode(result, run.artifacts)

@@ -126,9 +126,11 @@ def _retry_rules(op: Operation) -> dict[str, Any]:
         "stop": tenacity.stop_after_attempt(op.options.retries + 1),
         "wait": tenacity.wait_random_exponential(multiplier=0.2, max=30),
         "retry": tenacity.retry_if_exception(
-            lambda error: isinstance(error, Exception)
-            and not isinstance(error, DurableError)
-            and op.outcome is Outcome.INCOMPLETE
+            lambda error: (
+                isinstance(error, Exception)
+                and not isinstance(error, DurableError)
+                and op.outcome is Outcome.INCOMPLETE
+            )
         ),
         "reraise": True,
     }
@@ -213,9 +215,7 @@ class Spelled:
 
     def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Journal one call of a function; all further arguments go to it."""
-        return invoke(
-            frame_of(self._run), fn, args, kwargs, name=self._name, options=self._options
-        )
+        return invoke(frame_of(self._run), fn, args, kwargs, name=self._name, options=self._options)
 
     def __call__(self, fn: Callable[P, R]) -> Step[P, R]:
         """Decorate a function for this run."""
@@ -242,7 +242,10 @@ class Spelled:
         return self._enter().__enter__()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> bool:
         return self._leave().__exit__(kind, error, tb)
 
@@ -250,7 +253,10 @@ class Spelled:
         return await self._enter().__aenter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> bool:
         return await self._leave().__aexit__(kind, error, tb)
 

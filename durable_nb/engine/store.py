@@ -13,17 +13,20 @@ from typing import Any, Final
 import pandas as pd
 
 from durable_nb import values
-from durable_nb.engine import recovery, views
+from durable_nb.engine import recovery
 from durable_nb.engine.context import OPEN, Frame, set_frame
-from durable_nb.engine.run import Clock, Run, Surroundings
+from durable_nb.engine.run import Run
+from durable_nb.engine.trajectory import Clock, Surroundings
 from durable_nb.journal import (
     Head,
     Lease,
     Mirror,
     OwnerInfo,
-    folder as folders,
     mirror,
     open_journal,
+)
+from durable_nb.journal import (
+    folder as folders,
 )
 from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.model.errors import RunHeld, RunMissing
@@ -129,6 +132,8 @@ def _open_journal(
         if role != "reader":
             for record in journal.append(drafts) if drafts else ():
                 fold.apply(record)
+        elif lost := _loss(journal):
+            fold.doubted = lost[0].body  # shown, and left for the next owner to record
         lease.update(epoch=journal.epoch)
     except BaseException:
         journal.close()
@@ -167,9 +172,7 @@ def _open_journal(
     return run
 
 
-def _birth(
-    name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...]
-) -> list[Draft]:
+def _birth(name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...]) -> list[Draft]:
     """Draft what an owner's beginning records; the run id is minted at birth."""
     drafts = []
     if not fold.born:
@@ -294,6 +297,3 @@ def _close_all() -> None:
     for run in OPEN.all():
         if run.is_open:
             run.close()
-
-
-__all__ = ["SCRIPT", "open_run", "runs", "sql", "store_folder", "views"]

@@ -11,10 +11,10 @@ import pandas as pd
 
 from durable_nb import values
 from durable_nb.model.fold import OperationState, status_of
-from durable_nb.model.outcomes import Kind, Outcome, RunStatus
+from durable_nb.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from durable_nb.engine.run import Run
+    from durable_nb.engine.trajectory import Trajectory
 
 #: Columns of `run.operations()`, of the mirror and of every `--json`.
 COLUMNS: Final = (
@@ -81,6 +81,7 @@ class OperationView:
     ended: datetime | None
     duration_s: float | None
     last_seq: int
+    result_preview: str = ""
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
 
@@ -88,16 +89,6 @@ class OperationView:
     def result(self) -> Any:
         """The recorded result; `None` where there is none."""
         return None if self._text is None else values.decode(self._text, self._artifacts())
-
-    @property
-    def result_preview(self) -> str:
-        """The recorded result as one short line; "" where there is none."""
-        if self._text is None:
-            return ""
-        try:
-            return values.preview(self.result)
-        except Exception as problem:  # a view must show what it can of a damaged run
-            return f"<value not loadable here: {type(problem).__name__}>"
 
     def as_dict(self) -> dict[str, Any]:
         """Give the columns of `COLUMNS`; result and error are short text."""
@@ -107,7 +98,26 @@ class OperationView:
         return row
 
 
-def view_of(run: Run, state: OperationState) -> OperationView:
+def _preview(run: Trajectory, state: OperationState) -> str:
+    """Show a result as one short line, made once; a large one is not loaded for it."""
+    if state.result is None:
+        return ""
+    seq, text = run.previews.get(state.id, (0, ""))
+    if seq == state.last_seq:
+        return text
+    sizes = [size for _, size in values.text_refs(state.result)]
+    if sizes:
+        text = f"<{sum(sizes):,} bytes in artifacts>"
+    else:
+        try:
+            text = values.preview(values.decode(state.result, run.artifacts))
+        except Exception as problem:  # a view shows what it can of a damaged run
+            text = f"<value not loadable here: {type(problem).__name__}>"
+    run.previews[state.id] = (state.last_seq, text)
+    return text
+
+
+def view_of(run: Trajectory, state: OperationState) -> OperationView:
     """Show one operation of a run that this process holds."""
     place = state.place
     live = run.is_live(state.id)
@@ -136,6 +146,7 @@ def view_of(run: Run, state: OperationState) -> OperationView:
         ended=state.ended,
         duration_s=state.duration_s,
         last_seq=state.last_seq,
+        result_preview=_preview(run, state),
         _text=state.result,
         _artifacts=lambda: run.artifacts,
     )
@@ -191,10 +202,8 @@ class StatusView:
     def to_text(self) -> str:
         """Render as stable plain text: no times, no random ids."""
         c = self.counts
-        lines = [
-            f"run {self.run} · {self.status} · {c['completed']} completed, "
-            f"{c['incomplete']} incomplete, {c['unknown']} unknown"
-        ]
+        counts = f"{c['completed']} completed, {c['incomplete']} incomplete, {c['unknown']} unknown"
+        lines = [f"run {self.run} · {self.status} · {counts}"]
         lines += [self.headline] if self.headline else []
         width = max((2 * r.depth + len(r.label) for r in self.rows), default=0)
         for r in self.rows:
@@ -209,7 +218,7 @@ class StatusView:
     __str__ = to_text
 
 
-def status_view(run: Run) -> StatusView:
+def status_view(run: Trajectory) -> StatusView:
     """Show a run that this process holds."""
     views = [view_of(run, s) for s in run.states()]
     counts = dict.fromkeys(("completed", "incomplete", "unknown"), 0)
@@ -276,7 +285,7 @@ def _note(view: OperationView) -> str:
     return ", ".join(parts)
 
 
-def _open_questions(run: Run, views: list[OperationView]) -> list[tuple[str, str]]:
+def _open_questions(run: Trajectory, views: list[OperationView]) -> list[tuple[str, str]]:
     questions = []
     for v in views:
         if v.outcome == Outcome.UNKNOWN:
@@ -297,16 +306,3 @@ def _open_questions(run: Run, views: list[OperationView]) -> list[tuple[str, str
             )
         )
     return questions
-
-
-def headline(run: Run) -> str:
-    """Say how this kernel came to the run, and how the one before it ended."""
-    previous = run.fold.previous(run.epoch)
-    if previous is None:
-        return ""
-    if previous.closed:
-        return "resumed; the previous kernel closed it"
-    return "resumed; the previous kernel ended without closing the run"
-
-
-__all__ = ["COLUMNS", "SIGNS", "Kind", "OperationView", "RunStatus", "StatusRow", "StatusView"]

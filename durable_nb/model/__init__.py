@@ -1,0 +1,1 @@
+"""The model: effects, outcomes, records and identities. Pure: no input or output."""

@@ -15,7 +15,9 @@ class OperationLike(Protocol):
     """What an error needs to know of an operation."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Its identity."""
+        ...
 
 
 class DurableError(Exception):
@@ -180,7 +182,7 @@ class NoActiveRun(DurableError):
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
         return (
-            f"step {self.step!r} was called with no active run{where}. Nothing was run or recorded. "
+            f"step {self.step!r} was called with no active run{where}. Nothing was run. "
             'Open one with `run = durable_nb.open_run("name")` or `with durable_nb.run("name"):`, '
             "or hand the run to the thread and use `run.call(...)`."
         )
@@ -330,8 +332,8 @@ class JournalUnwritable(DurableError):
     def __str__(self) -> str:
         return (
             f"the journal of run {self.run!r} could not be written: {self.cause} "
-            "Earlier records are unhurt. A step whose effect was begun counts as unknown until it is "
-            "settled. Free some space (or lift the limit) and run the cell again."
+            "Earlier records are unhurt. A step whose effect was begun counts as unknown until "
+            "it is settled. Free some space (or lift the limit) and run the cell again."
         )
 
 

@@ -21,7 +21,6 @@ from durable_nb.model.outcomes import (
 from durable_nb.model.records import RUN, Record
 
 
-
 def _nothing() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -197,7 +196,8 @@ class Fold:
                 if executing:
                     self.kind = Kind.OPENED
             case Kind.CLOSED | Kind.FAILED | Kind.FINISHED:
-                if self.openings:
+                role = record.body.get("role", "runner")
+                if self.openings and self.openings[-1].role == role:
                     self.openings[-1] = replace(self.openings[-1], closed=True)
                 if executing and not (record.kind is Kind.CLOSED and self.kind is Kind.FINISHED):
                     self.kind = record.kind

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _ESCAPED: Final = {c: f"%{ord(c):02X}" for c in "%/[]#"}
-_PART: Final = re.compile(
-    r"^(?P<name>[^/\[\]#]*)(?:\[(?P<key>[^/\[\]#]*)\])?#(?P<n>[1-9][0-9]*)$"
-)
+_PART: Final = re.compile(r"^(?P<name>[^/\[\]#]*)(?:\[(?P<key>[^/\[\]#]*)\])?#(?P<n>[1-9][0-9]*)$")
 
 
 def escape(text: str) -> str:

@@ -1,0 +1,346 @@
+"""A trajectory: the records of one run in this process's hands, and an operator's verbs on them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from durable_nb import values
+from durable_nb.engine import calls, settle, views
+from durable_nb.engine.drive import drive
+from durable_nb.engine.options import Options
+from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.scope import Origin
+from durable_nb.journal import Journal, deferred_interrupts
+from durable_nb.model.errors import IncompatibleCheckpoint, RunClosed, RunHeld
+from durable_nb.model.fold import Fold, OperationState, status_of
+from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.records import RUN, Draft, Record
+from durable_nb.model.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from durable_nb.engine.operation import Operation
+    from durable_nb.engine.settle import Cascade
+    from durable_nb.engine.views import OperationView, StatusView
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Wall clock and monotonic clock, handed in so that tests own them."""
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run is told of where it runs.
+
+    Attributes
+    ----------
+    origin : callable
+        Gives the cell execution that is calling, or `None` in a script.
+    say : callable
+        Shows one line to the person: stderr in a script, the cell's output in a notebook.
+    """
+
+    origin: Callable[[], Origin | None]
+    say: Callable[[str], None]
+
+
+class Trajectory:
+    """What the journal of one run proves, and the only way to add to it.
+
+    Attributes
+    ----------
+    name, id : str
+        The name that the user gave, and the id minted at the run's birth.
+    folder : Path
+        Where its journal, artifacts and lease are.
+    fold : Fold
+        All records, folded.
+    live : dict
+        The operations whose body this process is running.
+    sources : dict
+        Identity to ``"ran"`` or ``"record"``, for what this process has reached.
+    undecided : dict
+        Identity to the question that a change has raised; nothing new runs until it is answered.
+    role : str
+        ``runner`` executes, ``operator`` settles, ``reader`` looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        folder: Path,
+        journal: Journal,
+        fold: Fold,
+        artifacts: Callable[[], values.Artifacts],
+        surroundings: Surroundings,
+        clock: Clock,
+        role: str,
+        expected: Iterable[str] = (),
+    ) -> None:
+        self.name, self.folder, self.role, self.clock = name, folder, role, clock
+        self.fold, self.say = fold, surroundings.say
+        self.id = str(fold.born.get("run_id", ""))
+        self.lock = threading.RLock()
+        self.live: dict[str, Operation] = {}
+        self.sources: dict[str, str] = {}
+        self.undecided: dict[str, IncompatibleCheckpoint] = {}
+        self.offered: dict[str, Mapping[str, Any]] = {}
+        self.reconcilers: dict[str, Options] = {}
+        self.previews: dict[str, tuple[int, str]] = {}
+        self.expected = tuple(expected)
+        self.headline = ""
+        self._journal, self._open_artifacts = journal, artifacts
+        self._artifacts: values.Artifacts | None = None
+        self._pid, self._open = os.getpid(), True
+        self._doubtful: set[str] = set()
+        for state in fold.operations.values():
+            self._note_doubt(state)
+
+    # -- the guarded append ----------------------------------------------------------------
+
+    def append(self, *drafts: Draft, lazy: bool = False) -> list[Record]:
+        """Add records in one transaction, and fold them; the only way anything is recorded.
+
+        Raises
+        ------
+        RunHeld, RunClosed, JournalUnwritable
+            Nothing was written, or (after a lost answer) what was written was read again.
+        """
+        with deferred_interrupts():
+            self.check_owner()
+            records = self._journal.append(drafts, lazy=lazy)
+            with self.lock:
+                for record in records:
+                    state = self.fold.apply(record)
+                    if state is not None:
+                        self._note_doubt(state)
+        return records
+
+    def _note_doubt(self, state: OperationState) -> None:
+        """Keep the few operations at hand that may be in doubt, now or once a key is forgotten."""
+        if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
+            self._doubtful.add(state.id)
+        else:
+            self._doubtful.discard(state.id)
+
+    def check_owner(self) -> None:
+        """Refuse a forked child, and a run that was closed."""
+        if os.getpid() != self._pid:
+            raise RunHeld(
+                self.name,
+                f"process {self._pid}, of which this one is a forked child",
+                "Do the journalled work in the parent, or start the child with 'spawn'.",
+            )
+        if not self._open:
+            raise RunClosed(self.name)
+
+    # -- what the engine asks --------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this object still takes operations."""
+        return self._open and os.getpid() == self._pid
+
+    @property
+    def epoch(self) -> int:
+        """Number of this owner."""
+        return self.fold.epoch
+
+    @property
+    def artifacts(self) -> values.Artifacts:
+        """Large values, opened when the first is needed."""
+        if self._artifacts is None:
+            self._artifacts = self._open_artifacts()
+        return self._artifacts
+
+    def digests(self, inputs: Mapping[str, Any], op: str) -> dict[str, str]:
+        """Digest inputs, for comparison on a resume."""
+        return calls.digests(inputs, op)
+
+    def states(self) -> list[OperationState]:
+        """Give all operations on record, by when they first began."""
+        with self.lock:
+            return list(self.fold.operations.values())
+
+    def is_live(self, op: str) -> bool:
+        """Tell whether a body of this process is running the operation.
+
+        A body that an interrupt cut off before it could leave is not: its own task or thread is
+        here again, outside of it.
+        """
+        operation = self.live.get(op)
+        return operation is not None and operation.is_running()
+
+    def unknown_states(self) -> list[OperationState]:
+        """List operations in doubt: unknown, and nobody is running them."""
+        with self.lock:
+            now = self.clock.now()
+            near = [self.fold.operations[op] for op in self._doubtful if not self.is_live(op)]
+        unknown = [s for s in near if s.outcome(now) is Outcome.UNKNOWN]
+        return sorted(unknown, key=lambda s: s.row)
+
+    def view(self, state: OperationState) -> OperationView:
+        """Show one operation."""
+        return views.view_of(self, state)
+
+    # -- the operator's side ---------------------------------------------------------------
+
+    def operations(self) -> pd.DataFrame:
+        """Give all operations, a row each (columns: `durable_nb.engine.views.COLUMNS`)."""
+        return views.frame_of_operations([self.view(s) for s in self.states()])
+
+    def unknown(self) -> list[OperationView]:
+        """List the operations whose outcome only evidence can settle."""
+        return [self.view(s) for s in self.unknown_states()]
+
+    def get(self, op: object) -> OperationView:
+        """Give one operation, by id, unique name or row number."""
+        return self.view(settle.find(self, op)[0])
+
+    def history(self, op: object = None) -> pd.DataFrame:
+        """Give the records of one operation (or of the whole run), in order.
+
+        Returns
+        -------
+        DataFrame
+            ``seq, op, kind, ts, epoch, actor, attempt, detail``.
+        """
+        wanted = None if op is None else settle.find(self, op)[0].id
+        self._journal.flush()
+        rows = [
+            {
+                "seq": r.seq,
+                "op": r.op,
+                "kind": str(r.kind),
+                "ts": r.ts,
+                "epoch": r.epoch,
+                "actor": r.body.get("actor"),
+                "attempt": r.body.get("attempt"),
+                "detail": _detail(r),
+            }
+            for r in self._journal.load()
+            if wanted is None or r.op == wanted
+        ]
+        return pd.DataFrame(
+            rows, columns=["seq", "op", "kind", "ts", "epoch", "actor", "attempt", "detail"]
+        )
+
+    def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
+        """Record that an operation happened, with the result that replay will return.
+
+        Parameters
+        ----------
+        op
+            A view, an id, a unique name, or the row number that `show` prints.
+        result : Any
+            What the step would have returned.
+        evidence : str
+            How it is known; kept in the history.
+        """
+        body = {"result": settle.encoded(self, result), "evidence": values.redact(evidence)}
+        return self.view(settle.give(self, Verdict.CONFIRM, op, body))
+
+    def deny(self, op: object, *, evidence: str = "") -> OperationView:
+        """Record that an operation did not happen: it is done again, under the same key."""
+        body = {"evidence": values.redact(evidence)}
+        return self.view(settle.give(self, Verdict.DENY, op, body))
+
+    def invalidate(self, op: object, reason: str, *, effect: str | None = None) -> Cascade:
+        """Record that a result no longer counts: it is done again, under a new key.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`.
+        reason : str
+            Kept in the history.
+        effect : {"stands", "compensated"}, optional
+            What became of the effect; needed where an external one is completed.
+
+        Returns
+        -------
+        Cascade
+            What was invalidated with it, and what is checked when it is reached.
+        """
+        cascade = self.dependants(op)
+        body = {"reason": values.redact(reason), "effect_is": effect}
+        settle.give(self, Verdict.INVALIDATE, op, body)
+        return cascade
+
+    def dependants(self, op: object) -> Cascade:
+        """Show what `invalidate` would touch, and change nothing."""
+        return settle.dependants(self, settle.find(self, op)[0])
+
+    def keep(self, op: object, *, reason: str = "") -> OperationView:
+        """Use a recorded result although something that it depended on has changed."""
+        state, _ = settle.find(self, op)
+        basis = self.offered.get(state.id) or state.basis
+        body = {"reason": values.redact(reason), "basis": dict(basis)}
+        return self.view(settle.give(self, Verdict.KEEP, op, body))
+
+    def rerun(self, op: object, *, reason: str = "") -> OperationView:
+        """Do an operation again, under a new key, because something it depended on has changed."""
+        body = {"reason": values.redact(reason)}
+        return self.view(settle.give(self, Verdict.RERUN, op, body))
+
+    def accept(self, reason: str) -> None:
+        """Accept that records of this run are lost; what they said stays unknown for good."""
+        body = {"reason": values.redact(reason), "actor": settle.actor()}
+        self.append(Draft(RUN, Kind.ACCEPTED, body))
+
+    def reconcile(self, **reconcilers: Callable[[Any], Any]) -> list[OperationView]:
+        """Ask reconcilers about all unknown operations now; give those that stay unknown.
+
+        Parameters
+        ----------
+        **reconcilers
+            Step name to ``look_up(op)``. Steps reached in this kernel bring their own.
+        """
+        for state in self.unknown_states():
+            name = state.place.name
+            options = self.reconcilers.get(name, Options())
+            if name in reconcilers:
+                settle_after = state.intent.get("settle_after", options.settle_after)
+                options = options.with_(
+                    {"reconcile": reconcilers[name], "settle_after": settle_after}
+                )
+            if options.reconcile is None:
+                continue
+            drive(reconcile(self, options, state))
+        return self.unknown()
+
+    def status_view(self) -> StatusView:
+        """Show the run at this moment; prints as stable plain text."""
+        return views.status_view(self)
+
+    def status(self) -> str:
+        """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
+        held = self.is_open and self.role == "runner"
+        return str(status_of(self.fold, held, len(self.unknown_states())))
+
+
+def _detail(record: Record) -> str:
+    """Say in one line what a record adds."""
+    body = record.body
+    error = body.get("error") or {}
+    parts = [
+        ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+        str(body.get("evidence") or ""),
+        str(body.get("reason") or ""),
+        "; ".join(body.get("changes") or ()),
+        str(body.get("verdict") or ""),
+    ]
+    return " · ".join(p for p in parts if p)

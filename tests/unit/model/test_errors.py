@@ -1,0 +1,62 @@
+"""Errors carry facts, survive pickling, and say what to do."""
+
+import inspect
+import pickle
+from types import SimpleNamespace
+
+import pytest
+
+from durable_nb.model import errors
+
+OP = SimpleNamespace(id="s#1", outcome="unknown")
+VALUES = {
+    "run": "r", "operations": (OP,), "why": "w", "blocked": "", "changes": ("code",), "cost": "1",
+    "path": "p", "found": "f", "advice": "a", "op": "s#1", "cause": "c", "unknown": True,
+    "replayed": False, "step": "s", "where": "", "parent": "p#1", "effect": "external",
+    "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
+    "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run",
+}  # fmt: skip
+
+CLASSES = [
+    c
+    for c in vars(errors).values()
+    if inspect.isclass(c)
+    and issubclass(c, errors.DurableError | errors.DurableSignal)
+    and c not in (errors.DurableError, errors.DurableSignal, errors.NotApplied)
+]
+
+
+def make(cls):
+    names = list(inspect.signature(cls.__init__).parameters)[1:]
+    found = {n: VALUES[n] for n in names}
+    if cls is errors.JournalTooNew:
+        found.update(found=2, known=1)
+    return cls(**found)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_an_error_survives_pickling_with_its_facts(cls):
+    """An error from another process keeps its attributes and its text."""
+    error = make(cls)
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert type(again) is cls
+    assert str(again) == str(error)
+
+
+@pytest.mark.parametrize(
+    "cls", [c for c in CLASSES if issubclass(c, errors.DurableSignal)], ids=lambda c: c.__name__
+)
+def test_a_signal_is_no_exception_that_a_framework_would_swallow(cls):
+    """An agent framework that catches `Exception` would hand the doubt to the model."""
+    assert not issubclass(cls, Exception)
+
+
+def test_a_doubt_shows_five_lines_and_ends_with_what_settles_it():
+    """The display of a doubt ends with the exact line that settles it."""
+    lines = errors.UnknownOutcome("r", [OP], "its kernel ended")._render_traceback_()
+
+    assert len(lines) == 5
+    assert 'run.confirm("s#1"' in lines[3]
+    assert 'run.deny("s#1"' in lines[4]
