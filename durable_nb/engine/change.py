@@ -73,7 +73,7 @@ class Cost:
     @classmethod
     def of(cls, fold: Fold, state: OperationState) -> Cost:
         """Total an operation and all that began after it."""
-        tail = [s for s in fold.operations.values() if s.row >= state.row]
+        tail = [s for s in fold.operations.values() if s.first_seq >= state.first_seq]
         return cls(
             len(tail),
             sum(s.duration_s or 0.0 for s in tail),
@@ -81,7 +81,9 @@ class Cost:
             sum(
                 1
                 for s in tail
-                if s.row > state.row and s.effect is not Effect.NONE and s.result is not None
+                if s.first_seq > state.first_seq
+                and s.effect is not Effect.NONE
+                and s.result is not None
             ),
         )
 

@@ -82,6 +82,7 @@ class Run(Trajectory):
             Before any intent.
         """
         self.check_owner()
+        self.interrupted = False
         scope, origin = frame.scope, self.origin()
         if scope.effect is not Effect.NONE:
             raise NestedEffect(

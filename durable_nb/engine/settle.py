@@ -87,7 +87,7 @@ def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
     if text in states:
         return states[text], None
     if text.isdigit():
-        by_row = [s for s in states.values() if s.row == int(text)]
+        by_row = [s for s in states.values() if run.fold.row_of(s) == int(text)]
         if by_row:
             return by_row[0], None
     named = [s for s in states.values() if s.place.name == text or s.id.rpartition("#")[0] == text]
@@ -103,7 +103,9 @@ def dependants(run: Trajectory, state: OperationState) -> Cascade:
     later = [
         s.id
         for s in run.states()
-        if s.row > state.row and s.id not in below and not state.id.startswith(s.id + "/")
+        if s.first_seq > state.first_seq
+        and s.id not in below
+        and not state.id.startswith(s.id + "/")
     ]
     return Cascade(state.id, tuple(below), tuple(later))
 

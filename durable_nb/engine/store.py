@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -138,11 +139,7 @@ def _open_journal(
     except BaseException:
         journal.close()
         raise
-    kept: list[values.DiskArtifacts] = []
-
-    def artifacts() -> values.Artifacts:
-        kept.append(values.DiskArtifacts(folder / "artifacts"))
-        return kept[0]
+    artifacts = _OpenedLate(folder / "artifacts")
 
     def let_go() -> None:
         try:
@@ -150,8 +147,7 @@ def _open_journal(
         finally:
             journal.close()
             head.close()
-            for store in kept:
-                store.close()
+            artifacts.close()
             lease.release()
 
     run = Run(
@@ -170,6 +166,31 @@ def _open_journal(
     if role == "runner":
         lease.start_heartbeat(head, _publisher(run, folder), MIRROR_S)
     return run
+
+
+class _OpenedLate:
+    """The artifacts of a run, opened when the first is needed: most runs have none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._store: values.DiskArtifacts | None = None
+
+    def _opened(self) -> values.DiskArtifacts:
+        with self._lock:
+            if self._store is None:
+                self._store = values.DiskArtifacts(self._folder)
+            return self._store
+
+    def put(self, data: bytes) -> str:
+        return self._opened().put(data)
+
+    def get(self, sha256: str) -> bytes:
+        return self._opened().get(sha256)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
 
 
 def _birth(name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...]) -> list[Draft]:

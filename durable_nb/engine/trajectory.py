@@ -67,6 +67,8 @@ class Trajectory:
         Where its journal, artifacts and lease are.
     fold : Fold
         All records, folded.
+    artifacts : Artifacts
+        Large values.
     live : dict
         The operations whose body this process is running.
     sources : dict
@@ -84,7 +86,7 @@ class Trajectory:
         folder: Path,
         journal: Journal,
         fold: Fold,
-        artifacts: Callable[[], values.Artifacts],
+        artifacts: values.Artifacts,
         surroundings: Surroundings,
         clock: Clock,
         role: str,
@@ -102,8 +104,8 @@ class Trajectory:
         self.previews: dict[str, tuple[int, str]] = {}
         self.expected = tuple(expected)
         self.headline = ""
-        self._journal, self._open_artifacts = journal, artifacts
-        self._artifacts: values.Artifacts | None = None
+        self.artifacts = artifacts
+        self._journal = journal
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
         for state in fold.operations.values():
@@ -159,13 +161,6 @@ class Trajectory:
         """Number of this owner."""
         return self.fold.epoch
 
-    @property
-    def artifacts(self) -> values.Artifacts:
-        """Large values, opened when the first is needed."""
-        if self._artifacts is None:
-            self._artifacts = self._open_artifacts()
-        return self._artifacts
-
     def digests(self, inputs: Mapping[str, Any], op: str) -> dict[str, str]:
         """Digest inputs, for comparison on a resume."""
         return calls.digests(inputs, op)
@@ -173,7 +168,7 @@ class Trajectory:
     def states(self) -> list[OperationState]:
         """Give all operations on record, by when they first began."""
         with self.lock:
-            return list(self.fold.operations.values())
+            return self.fold.ordered()
 
     def is_live(self, op: str) -> bool:
         """Tell whether a body of this process is running the operation.
@@ -190,7 +185,7 @@ class Trajectory:
             now = self.clock.now()
             near = [self.fold.operations[op] for op in self._doubtful if not self.is_live(op)]
         unknown = [s for s in near if s.outcome(now) is Outcome.UNKNOWN]
-        return sorted(unknown, key=lambda s: s.row)
+        return sorted(unknown, key=lambda s: s.first_seq)
 
     def view(self, state: OperationState) -> OperationView:
         """Show one operation."""
@@ -287,8 +282,11 @@ class Trajectory:
     def keep(self, op: object, *, reason: str = "") -> OperationView:
         """Use a recorded result although something that it depended on has changed."""
         state, _ = settle.find(self, op)
-        basis = self.offered.get(state.id) or state.basis
-        body = {"reason": values.redact(reason), "basis": dict(basis)}
+        offered = self.offered.get(state.id)
+        body: dict[str, Any] = {"reason": values.redact(reason)}
+        body["basis"] = dict(offered or state.basis)
+        if offered is None:  # the change was found by another kernel, or is yet to be found
+            body["unseen"] = True
         return self.view(settle.give(self, Verdict.KEEP, op, body))
 
     def rerun(self, op: object, *, reason: str = "") -> OperationView:

@@ -88,7 +88,7 @@ class OperationView:
     @property
     def result(self) -> Any:
         """The recorded result; `None` where there is none."""
-        return None if self._text is None else values.decode(self._text, self._artifacts())
+        return None if self._text is None else values.decode(self._text, self._artifacts)
 
     def as_dict(self) -> dict[str, Any]:
         """Give the columns of `COLUMNS`; result and error are short text."""
@@ -131,7 +131,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         parent=place.parent,
         name=place.name,
         key=place.key,
-        row=state.row,
+        row=run.fold.row_of(state),
         effect=str(state.effect),
         outcome=str(outcome),
         live=live,
@@ -148,7 +148,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         last_seq=state.last_seq,
         result_preview=_preview(run, state),
         _text=state.result,
-        _artifacts=lambda: run.artifacts,
+        _artifacts=run.artifacts,
     )
 
 

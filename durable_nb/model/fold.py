@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -41,8 +42,8 @@ class OperationState:
 
     Attributes
     ----------
-    row : int
-        Its place among the operations of the run, by first record, from 1.
+    first_seq : int
+        Its first record; operations are listed in that order.
     kind : Kind or None
         The last decisive record; with `effect` it gives `outcome`.
     intent : Mapping
@@ -58,7 +59,7 @@ class OperationState:
     """
 
     id: str
-    row: int
+    first_seq: int
     effect: Effect
     kind: Kind | None = None
     attempt: int = 0
@@ -162,6 +163,7 @@ class Fold:
     doubted: Mapping[str, Any] | None = None
     last_seq: int = 0
     updated: datetime | None = None
+    _first_seqs: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Fold:
@@ -181,7 +183,8 @@ class Fold:
         state = self.operations.get(record.op)
         if state is None:
             effect = Effect(record.body.get("effect", Effect.EXTERNAL))
-            state = OperationState(record.op, len(self.operations) + 1, effect)
+            state = OperationState(record.op, record.seq, effect)
+            insort(self._first_seqs, record.seq)
         state = self.operations[record.op] = state.apply(record)
         return state
 
@@ -207,6 +210,18 @@ class Fold:
                 self.doubted = None
             case _:
                 pass
+
+    def row_of(self, state: OperationState) -> int:
+        """Give the place of an operation in the list that `show` prints, from 1.
+
+        By first record, so that it is the same in the kernel that ran it and in the next, in
+        whatever order two threads got to fold what they had recorded.
+        """
+        return bisect_left(self._first_seqs, state.first_seq) + 1
+
+    def ordered(self) -> list[OperationState]:
+        """List the operations by first record."""
+        return sorted(self.operations.values(), key=lambda s: s.first_seq)
 
     @property
     def epoch(self) -> int:

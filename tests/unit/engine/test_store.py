@@ -157,6 +157,7 @@ def test_expected_steps_are_shown_before_they_are_reached(open_run):
 
 def test_a_run_that_failed_says_so_and_a_signal_makes_it_wait(open_run, tmp_path):
     """`status` tells failed, waiting, closed and finished apart."""
+
     def status():
         return list(dnb.runs(store=tmp_path / "store")["status"])
 
@@ -204,9 +205,9 @@ def test_case_07_a_held_run_is_refused_with_its_holder_and_nothing_is_written(tm
         text = str(held.value)
         assert str(child.pid) in text
         assert "Nothing was written" in text
-        assert json.loads(owner)["pid"] == json.loads(
-            (store / "r" / "owner.json").read_text()
-        )["pid"]
+        assert (
+            json.loads(owner)["pid"] == json.loads((store / "r" / "owner.json").read_text())["pid"]
+        )
     finally:
         child.communicate("")
     with dnb.run("r", store=store, must_exist=True) as run:

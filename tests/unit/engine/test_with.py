@@ -8,7 +8,7 @@ import durable_nb as dnb
 def test_a_body_that_never_asked_whether_it_is_needed_is_told_on_its_first_run(open_run):
     """The mistake shows in development, and not as a double effect on replay."""
     with open_run() as run:
-        with pytest.raises(dnb.UnguardedStep, match="op.needed"), run.step("send") as op:
+        with pytest.raises(dnb.UnguardedStep, match=r"op\.needed"), run.step("send") as op:
             op.result = 1
         assert run.get("send").outcome == "completed"
     with open_run() as run, pytest.raises(dnb.UnguardedStep, match="ran all the same"):
