@@ -1,0 +1,43 @@
+"""Values: as recorded text and back, their digests and previews, and large ones on disk."""
+
+from __future__ import annotations
+
+from durable_nb.values.artifacts import DiskArtifacts
+from durable_nb.values.digests import digest
+from durable_nb.values.errors import (
+    ArtifactDamaged,
+    ArtifactMissing,
+    ArtifactStoreDamaged,
+    NotDigestible,
+    ValueNotLoadable,
+    WaitingForClass,
+)
+from durable_nb.values.failures import describe_error, rebuild_error
+from durable_nb.values.parts import Codec
+from durable_nb.values.previews import preview
+from durable_nb.values.redaction import redact
+from durable_nb.values.registry import Registry, default_registry, register_codec
+from durable_nb.values.text import Artifacts, decode, encode, text_refs
+
+__all__ = [
+    "ArtifactDamaged",
+    "ArtifactMissing",
+    "ArtifactStoreDamaged",
+    "Artifacts",
+    "Codec",
+    "DiskArtifacts",
+    "NotDigestible",
+    "Registry",
+    "ValueNotLoadable",
+    "WaitingForClass",
+    "decode",
+    "default_registry",
+    "describe_error",
+    "digest",
+    "encode",
+    "preview",
+    "rebuild_error",
+    "redact",
+    "register_codec",
+    "text_refs",
+]

@@ -1,0 +1,124 @@
+"""A value to a table of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from durable_nb.model.errors import NotRecordable
+from durable_nb.values.classes import class_address
+from durable_nb.values.digests import digest
+from durable_nb.values.errors import NotDigestible
+from durable_nb.values.nodes import INLINE_LIMIT, Blob, Node, Ref, Table
+from durable_nb.values.parts import CannotTake, Codec, Parts, Shape, type_name
+from durable_nb.values.plain import is_plain_scalar
+from durable_nb.values.registry import Registry
+from durable_nb.values.trail import Trail
+
+
+@dataclass(frozen=True, slots=True)
+class Dissected:
+    """A table, with where each of its nodes stood in the value and what it was."""
+
+    table: Table
+    trails: list[Trail]
+    values: list[Any]
+
+    def origin(self, index: int) -> tuple[Trail, type]:
+        """Say where a node came from."""
+        return self.trails[index], type(self.values[index])
+
+
+def dissect(value: Any, trail: Trail, registry: Registry, put: Callable[[bytes], str]) -> Dissected:
+    """Take a value apart, all the way down, without recursion.
+
+    Raises
+    ------
+    NotRecordable
+        No codec takes some part of it.
+    """
+    nodes: list[Node] = []
+    trails: list[Trail] = []
+    values: list[Any] = []  # also keeps temporary values alive while their id is a key
+    rows: list[Codec] = []
+    index: dict[int, int] = {}
+    shared = False
+
+    def entry(item: Any, at: Trail) -> Any:
+        nonlocal shared
+        if is_plain_scalar(item):
+            return item
+        known = index.get(id(item))
+        if known is not None:
+            shared = True
+            return Ref(known)
+        kind = type(item)
+        row = registry.of_type(kind)
+        if row is None:
+            raise NotRecordable(at.path(), type_name(kind), _advice(item))
+        nodes.append(Node(row.tag, version=row.version))
+        trails.append(at)
+        values.append(item)
+        rows.append(row)
+        if row.of_identity or (kind in (tuple, frozenset) and item):
+            index[id(item)] = len(nodes) - 1
+        return Ref(len(nodes) - 1)
+
+    root = entry(value, trail)
+    at = 0
+    while at < len(nodes):  # grows as inner values turn up
+        node, row = nodes[at], rows[at]
+        parts = _take(row, values[at], trails[at], registry)
+        node.data = parts.data
+        if parts.cls is not None:
+            node.address, node.fields = class_address(parts.cls), row.fingerprint(parts.cls)
+        if parts.shape is Shape.NAMED:
+            node.names = parts.names
+        if parts.blob is not None and len(parts.blob) > INLINE_LIMIT:
+            node.blob = Blob(put(parts.blob), len(parts.blob))
+        else:
+            node.inline = parts.blob
+        node.items = [
+            entry(item, Trail("", trails[at], parts, place))
+            for place, item in enumerate(parts.items)
+        ]
+        at += 1
+    return Dissected(Table(root, nodes, shared), trails, values)
+
+
+def _take(row: Codec, value: Any, trail: Trail, registry: Registry) -> Parts:
+    """Take one value apart; a set comes in the order of its members' digests."""
+    try:
+        parts = row.encode(value)
+        if parts.shape is Shape.SET:
+            parts = parts.filled(in_order(parts.items, registry))
+    except CannotTake as refused:
+        raise NotRecordable(trail.path(), refused.found, refused.advice) from refused
+    except NotDigestible as refused:
+        raise NotRecordable(f"{trail.path()}{{…}}", refused.found) from refused
+    except Exception as cause:
+        why = f"its codec {row.tag!r} failed ({type(cause).__name__}: {cause})"
+        raise NotRecordable(trail.path(), type_name(type(value)), why) from cause
+    return parts
+
+
+def in_order(members: Any, registry: Registry) -> tuple[Any, ...]:
+    """Sort the members of a set in an order that no hash seed changes."""
+    kinds = {type(member) for member in members}
+    if kinds <= {str} or kinds <= {int}:
+        return tuple(sorted(members))
+    return tuple(sorted(members, key=lambda member: digest(member, registry=registry)))
+
+
+def _advice(value: Any) -> str:
+    """Say what to do about a type that no codec takes."""
+    for base in type(value).__mro__[1:]:
+        if base in (int, float, str, bytes, list, dict, tuple, set, frozenset):
+            return (
+                f"it is a subclass of {base.__name__} and is not flattened: convert it with "
+                f"{base.__name__}(value), name what to keep with record=, or register_codec"
+            )
+    if issubclass(type(value), BaseException):
+        return "raise it, or keep its text with record=lambda r: str(r)"
+    return "return plain data, name what to keep with record=lambda r: ..., or register_codec"

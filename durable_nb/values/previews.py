@@ -1,0 +1,158 @@
+"""One line about any value, for people: stable, bounded and redacted."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
+
+from durable_nb.values.classes import object_state
+from durable_nb.values.redaction import redact
+
+_DEPTH: Final = 4
+_ITEMS: Final = 20
+#: Read this many characters past the limit, so that a secret across the cut is still seen whole.
+_MARGIN: Final = 600
+
+#: Types whose own `repr` is short, stable and no user code.
+_BY_REPR: Final = (
+    bool, type(None), float, complex, range, slice, Decimal, Fraction, UUID, type(...),
+    datetime, date, time, timedelta, timezone,
+)  # fmt: skip
+
+_BRACKETS: Final[Mapping[type, tuple[str, str]]] = types.MappingProxyType(
+    {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
+)
+
+
+def preview(value: Any, limit: int = 200) -> str:
+    """Describe a value in one line.
+
+    Parameters
+    ----------
+    value : object
+        Anything; no method that a user wrote is called, so this never raises.
+    limit : int
+        Longest text, in characters.
+
+    Returns
+    -------
+    str
+        Without memory addresses, sets sorted, known secrets redacted, `…` where it was cut.
+    """
+    try:
+        shown = _show(value, limit + _MARGIN, _DEPTH)
+    except Exception:  # a metaclass or proxy that raises on a mere look: its name has to do
+        shown = f"<{type.__dict__['__name__'].__get__(type(value))} object>"
+    line = redact(shown[: 4 * (limit + _MARGIN)])
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else " " for c in line)
+    return line if len(line) <= limit else line[: max(limit - 1, 0)] + "…"
+
+
+def _show(value: Any, room: int, depth: int) -> str:
+    """Show a value in about `room` characters."""
+    kind = type(value)
+    if kind is str:
+        return repr(value[:room])
+    if kind is int:
+        bits = value.bit_length()
+        return repr(value) if bits < 400 else f"<int of {bits} bits>"
+    if kind in _BY_REPR:
+        return repr(value)
+    if issubclass(kind, PurePath) and kind.__module__ == "pathlib":
+        return f"{kind.__name__}({str(value)[:room]!r})"
+    if kind in (bytes, bytearray):
+        return f"{bytes(value[:40])!r}" + (f"… {len(value)} bytes" if len(value) > 40 else "")
+    if isinstance(kind, enum.EnumMeta):
+        return f"{kind.__name__}.{value._name_}"
+    if issubclass(kind, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return f"<{'class' if issubclass(kind, type) else 'function'} {value.__qualname__}>"
+    if kind is types.ModuleType:
+        return f"<module {value.__name__}>"
+    return _show_large(value, kind) or _show_container(value, kind, room, depth)
+
+
+def _show_large(value: Any, kind: type) -> str:
+    """Show arrays and frames by their shape."""
+    root = kind.__module__.partition(".")[0]
+    if root not in ("numpy", "pandas", "pyarrow"):
+        return ""
+    if kind.__name__ in ("Timestamp", "Timedelta", "NaTType", "NAType"):
+        return str(value)
+    shape = getattr(value, "shape", None)
+    if not isinstance(shape, tuple) or kind.__name__.endswith("DType"):
+        return f"dtype {value}" if kind.__name__.endswith("DType") else ""
+    if root == "numpy" and not shape and kind.__name__ not in ("ndarray", "void"):
+        return f"{kind.__name__}({str(value)[:60]})"
+    dtype = getattr(value, "dtype", None) if root != "pyarrow" else None
+    size = "×".join(str(n) for n in shape) or "scalar"
+    return f"{kind.__name__} {dtype} {size}" if dtype is not None else f"{kind.__name__} {size}"
+
+
+def _show_container(value: Any, kind: type, room: int, depth: int) -> str:
+    """Show what holds other values; beyond the depth only its kind."""
+    name = kind.__name__
+    inner: Callable[[Any], str] = lambda item: _show(item, room, depth - 1)  # noqa: E731
+    if kind in _BRACKETS:
+        left, right = _BRACKETS[kind]
+        if not value:
+            return f"{name}()" if kind in (set, frozenset) else left + right
+        if depth <= 0:
+            return f"{left}…{right}"
+        shown = _some(map(inner, value), len(value), room, kind in (set, frozenset))
+        return f"{left}{shown}{',' if kind is tuple and len(value) == 1 else ''}{right}"
+    if kind is deque:
+        shown = _some(map(inner, value), len(value), room, False) if depth > 0 else "…"
+        bound = "" if value.maxlen is None else f", maxlen={value.maxlen}"
+        return f"deque([{shown}]{bound})"
+    if issubclass(kind, dict) and kind.__module__ in ("builtins", "collections"):
+        if depth <= 0:
+            return "{…}" if kind is dict else f"{name}(…)"
+        pairs = (f"{inner(k)}: {inner(v)}" for k, v in islice(dict.items(value), _ITEMS + 1))
+        body = "{" + _some(pairs, len(value), room, False) + "}"
+        return body if kind is dict else f"{name}({body})"
+    if issubclass(kind, BaseException):
+        return f"{name}({_some(map(inner, value.args), len(value.args), room, False)})"
+    fields = _fields(value, kind)
+    if fields is None:
+        return f"<{name} object>"
+    if depth <= 0:
+        return f"{name}(…)"
+    pairs = (f"{key}={inner(item)}" for key, item in fields.items())
+    return f"{name}({_some(pairs, len(fields), room, False)})"
+
+
+def _fields(value: Any, kind: type) -> dict[str, Any] | None:
+    """Read the fields of a data class of any family, or None for another object."""
+    names = getattr(kind, "_fields", None)
+    if issubclass(kind, tuple) and isinstance(names, tuple):
+        return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
+    if any(
+        hasattr(kind, m) for m in ("__dataclass_fields__", "__attrs_attrs__", "__pydantic_fields__")
+    ):
+        return {k: v for k, v in object_state(value).items() if not k.startswith("__")}
+    return None
+
+
+def _some(shown: Iterable[str], count: int, room: int, sort: bool) -> str:
+    """Join the first few; a set is sorted by what it shows."""
+    parts: list[str] = []
+    if sort and count <= 1000:
+        parts = sorted(shown)[:_ITEMS]
+    elif not sort:
+        for text in islice(shown, _ITEMS):
+            parts.append(text)
+            room -= len(text) + 2
+            if room < 0:
+                break
+    more = count - len(parts)
+    return ", ".join(parts) + (f"{', ' if parts else ''}… {more} more" if more > 0 else "")

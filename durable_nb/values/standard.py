@@ -1,0 +1,252 @@
+"""Codec rows for builtins and the standard library.
+
+Adding a type is one row in `ROWS`. A row takes exact types only: a subclass that is not covered is
+refused by the registry, never flattened to its base.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from durable_nb.values.parts import CannotTake, Codec, Parts, Shape, type_name
+from durable_nb.values.plain import is_clean
+
+#: Factories of a `defaultdict` that are recorded by name; any other could be anything.
+FACTORIES: Final[Mapping[str, Callable[[], Any]]] = MappingProxyType(
+    {
+        kind.__name__: kind
+        for kind in (int, float, complex, bool, str, bytes, bytearray, list, dict, set, tuple)
+    }
+    | {"frozenset": frozenset, "Counter": Counter, "OrderedDict": OrderedDict, "deque": deque}
+)
+
+
+def _text(value: Any) -> Parts:
+    """Take a value that its own text says in full."""
+    return Parts({"v": str(value)})
+
+
+def _reader(read: Callable[[str], Any]) -> Callable[[Parts], Any]:
+    """Make a decoder of that text."""
+    return lambda parts: read(parts.data["v"])
+
+
+def _path(value: PurePath) -> Parts:
+    """Take a path; a name that is not UTF-8 holds surrogates and goes as an inner value."""
+    text = str(value)
+    return Parts({"v": text}) if is_clean(text) else Parts(items=(text,))
+
+
+def _path_reader(kind: Callable[[str], Any]) -> Callable[[Parts], Any]:
+    return lambda parts: kind(parts.items[0] if parts.items else parts.data["v"])
+
+
+def _items(value: Iterable[Any]) -> Parts:
+    """Take a sequence."""
+    return Parts(items=tuple(value))
+
+
+def _set(value: Iterable[Any]) -> Parts:
+    """Take a set; whoever needs an order sorts by digest."""
+    return Parts(items=tuple(value), shape=Shape.SET)
+
+
+def flat(value: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """List the keys and values of a mapping in turn."""
+    return tuple(part for pair in value.items() for part in pair)
+
+
+def _mapping(value: Mapping[Any, Any]) -> Parts:
+    """Take a mapping, in its order."""
+    return Parts(items=flat(value), shape=Shape.MAPPING)
+
+
+def _filler(put: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Parts], None]:
+    """Make a filler of a method that takes all inner values at once."""
+    return lambda target, parts: put(target, parts.items)
+
+
+def _put_pairs(target: Any, parts: Parts) -> None:
+    """Fill a mapping with keys and values in turn."""
+    for key, value in zip(parts.items[::2], parts.items[1::2], strict=True):
+        target[key] = value
+
+
+def _special_float(parts: Parts) -> float:
+    """Read `nan`, `inf` or `-inf`, and nothing else."""
+    if parts.data["v"] not in ("nan", "inf", "-inf"):
+        raise ValueError("no special float")
+    return float(parts.data["v"])
+
+
+def _complex(parts: Parts) -> complex:
+    real, imag = parts.items
+    return complex(real, imag)
+
+
+def _fraction(parts: Parts) -> Fraction:
+    numerator, denominator = parts.items
+    return Fraction(numerator, denominator)
+
+
+def _deque(value: deque[Any]) -> Parts:
+    return Parts({"maxlen": value.maxlen}, tuple(value))
+
+
+def _defaultdict(value: defaultdict[Any, Any]) -> Parts:
+    factory = value.default_factory
+    name = getattr(factory, "__name__", "")
+    if factory is not None and FACTORIES.get(name) is not factory:
+        raise CannotTake(
+            "defaultdict whose factory is code",
+            "use a builtin factory such as list, or return dict(value)",
+        )
+    return Parts({"factory": name or None}, flat(value), Shape.MAPPING)
+
+
+def _empty_defaultdict(parts: Parts) -> defaultdict[Any, Any]:
+    name = parts.data["factory"]
+    return defaultdict(None if name is None else FACTORIES[name])
+
+
+def _zone(value: ZoneInfo) -> Parts:
+    if value.key is None:
+        raise CannotTake("ZoneInfo without a key", "use ZoneInfo(key)")
+    return Parts({"v": value.key})
+
+
+def _offset(value: timezone) -> Parts:
+    """Take a fixed offset with its name, if it has one of its own."""
+    bare = timezone(value.utcoffset(None))
+    name = value.tzname(None)
+    named = None if name == bare.tzname(None) else name
+    return Parts({"us": value.utcoffset(None) // timedelta(microseconds=1), "name": named})
+
+
+def _from_offset(parts: Parts) -> timezone:
+    delta = timedelta(microseconds=parts.data["us"])
+    name = parts.data["name"]
+    if name is not None:
+        return timezone(delta, name)
+    return timezone(delta) if delta else UTC
+
+
+def _clock(value: datetime | time) -> Parts:
+    """Take a date and time, or a time of day: its wall clock, its fold and its zone."""
+    zone = value.tzinfo
+    if zone is not None and type(zone) not in (ZoneInfo, timezone):
+        raise CannotTake(
+            f"{type_name(type(value))} in a zone of class {type_name(type(zone))}",
+            "use zoneinfo.ZoneInfo or a fixed datetime.timezone",
+        )
+    data: dict[str, Any] = {"at": value.replace(tzinfo=None, fold=0).isoformat()}
+    if value.fold:
+        data["fold"] = 1
+    return Parts(data, () if zone is None else (zone,))
+
+
+def _from_clock(read: Callable[[str], Any]) -> Callable[[Parts], Any]:
+    def decode(parts: Parts) -> Any:
+        zone: tzinfo | None = parts.items[0] if parts.items else None
+        return read(parts.data["at"]).replace(fold=parts.data.get("fold", 0), tzinfo=zone)
+
+    return decode
+
+
+def _timedelta(value: timedelta) -> Parts:
+    return Parts({"days": value.days, "seconds": value.seconds, "us": value.microseconds})
+
+
+def _pattern(value: re.Pattern[Any]) -> Parts:
+    return Parts({"flags": value.flags}, (value.pattern,))
+
+
+def _compile(parts: Parts) -> re.Pattern[Any]:
+    (pattern,) = parts.items
+    flags = int(parts.data["flags"]) & ~re.DEBUG
+    return re.compile(pattern, flags)
+
+
+def _blob(value: bytes | bytearray) -> Parts:
+    return Parts(blob=bytes(value))
+
+
+def _bytes(parts: Parts) -> bytes:
+    if parts.blob is None:
+        raise ValueError("its bytes are not there")
+    return parts.blob
+
+
+def _surrogates(value: str) -> Parts:
+    """Take text with lone surrogates as bytes: no JSON reader outside Python accepts them."""
+    return Parts({"utf8": value.encode("utf-8", "surrogatepass").hex()})
+
+
+ROWS: Final[tuple[Codec, ...]] = (
+    # None, bool and the ordinary int, float and str are plain JSON; these rows take the rest.
+    Codec("int", int, lambda v: Parts({"hex": f"{v:x}"}), lambda p: int(p.data["hex"], 16)),
+    Codec("float", float, lambda v: Parts({"v": repr(v)}), _special_float),
+    Codec(
+        "str",
+        str,
+        _surrogates,
+        lambda p: bytes.fromhex(p.data["utf8"]).decode("utf-8", "surrogatepass"),
+    ),
+    Codec("list", list, _items, lambda p: [], fill=_filler(list.extend)),
+    Codec("dict", dict, _mapping, lambda p: {}, fill=_put_pairs),
+    Codec("tuple", tuple, _items, lambda p: tuple(p.items)),
+    Codec("set", set, _set, lambda p: set(), fill=_filler(set.update)),
+    Codec("frozenset", frozenset, _set, lambda p: frozenset(p.items)),
+    Codec("bytes", bytes, _blob, _bytes),
+    Codec("bytearray", bytearray, _blob, lambda p: bytearray(_bytes(p)), mutable=True),
+    Codec(
+        "deque", deque, _deque, lambda p: deque(maxlen=p.data["maxlen"]), fill=_filler(deque.extend)
+    ),
+    Codec("Counter", Counter, _mapping, lambda p: Counter(), fill=_put_pairs),
+    Codec("defaultdict", defaultdict, _defaultdict, _empty_defaultdict, fill=_put_pairs),
+    Codec(
+        "OrderedDict",
+        OrderedDict,
+        lambda v: Parts(items=flat(v), shape=Shape.PAIRS),
+        lambda p: OrderedDict(),
+        fill=_put_pairs,
+    ),
+    Codec("Decimal", Decimal, _text, _reader(Decimal)),
+    Codec("Fraction", Fraction, lambda v: Parts(items=(v.numerator, v.denominator)), _fraction),
+    Codec("complex", complex, lambda v: Parts(items=(v.real, v.imag)), _complex),
+    Codec(
+        "range", range, lambda v: Parts(items=(v.start, v.stop, v.step)), lambda p: range(*p.items)
+    ),
+    Codec(
+        "slice", slice, lambda v: Parts(items=(v.start, v.stop, v.step)), lambda p: slice(*p.items)
+    ),
+    Codec("datetime", datetime, _clock, _from_clock(datetime.fromisoformat)),
+    Codec("time", time, _clock, _from_clock(time.fromisoformat)),
+    Codec("date", date, _text, _reader(date.fromisoformat)),
+    Codec(
+        "timedelta",
+        timedelta,
+        _timedelta,
+        lambda p: timedelta(p.data["days"], p.data["seconds"], p.data["us"]),
+    ),
+    Codec("timezone", timezone, _offset, _from_offset),
+    Codec("ZoneInfo", ZoneInfo, _zone, _reader(ZoneInfo)),
+    Codec("UUID", UUID, _text, _reader(UUID)),
+    Codec("re.Pattern", re.Pattern, _pattern, _compile),
+    Codec("PosixPath", PosixPath, _path, _path_reader(PosixPath)),
+    Codec("WindowsPath", WindowsPath, _path, _path_reader(WindowsPath)),
+    Codec("PurePosixPath", PurePosixPath, _path, _path_reader(PurePosixPath)),
+    Codec("PureWindowsPath", PureWindowsPath, _path, _path_reader(PureWindowsPath)),
+    Codec("ellipsis", type(...), lambda v: Parts(), lambda p: ...),
+    Codec("NotImplemented", type(NotImplemented), lambda v: Parts(), lambda p: NotImplemented),
+)
