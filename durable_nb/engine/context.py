@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from durable_nb.engine.scope import Scope
+from durable_nb.engine.scope import Lineage, Scope, extend
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
@@ -17,11 +17,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a call stands: its run, the scope it counts in, and the operation around it."""
+    """Where a call stands.
+
+    Attributes
+    ----------
+    run : Run
+        Its run.
+    scope : Scope
+        Where it counts.
+    operation : Operation or None
+        The operation around it.
+    lineage : Lineage
+        The tasks and threads that it comes from.
+    """
 
     run: Run
     scope: Scope
     operation: Operation | None = None
+    lineage: Lineage = field(default_factory=lambda: extend(()))
+
+    def here(self) -> Frame:
+        """Give this frame as the running task or thread has it, and remember that."""
+        lineage = extend(self.lineage)
+        if lineage is self.lineage:
+            return self
+        frame = replace(self, lineage=lineage)
+        _frame.set(frame)
+        return frame
 
 
 _frame: Final[ContextVar[Frame | None]] = ContextVar("durable_nb_frame", default=None)

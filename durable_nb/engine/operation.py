@@ -22,7 +22,7 @@ from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
-from durable_nb.engine.scope import Origin, Scope, current_owner
+from durable_nb.engine.scope import Lineage, Origin, Scope, current_owner
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model import identity
 from durable_nb.model.errors import (
@@ -69,6 +69,7 @@ class Operation:
         inputs: dict[str, Any],
         code: str | None,
         origin: Origin,
+        lineage: Lineage,
         advice: str = "",
     ) -> None:
         self.run, self.id, self.options = run, op_id, options
@@ -81,7 +82,7 @@ class Operation:
         self.source = ""
         self.attempt = 0
         self._parent, self._inputs, self._origin, self._advice = scope, inputs, origin, advice
-        self._taker = self.owner
+        self._lineage = lineage
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = self._inside = False
         self._before: Frame | None = None
@@ -315,7 +316,7 @@ class Operation:
             if state.kind is Kind.CONFIRMED and state.result is not None:
                 self._value = values.decode(state.result, run.artifacts)
                 return True
-        self._parent.failed(self.id, self._origin, self._taker)
+        self._parent.failed(self.id, self._origin, self._lineage)
         return False
 
     def _append(self, kind: Kind, **body: Any) -> None:

@@ -83,7 +83,8 @@ class Run(Trajectory):
         """
         self.check_owner()
         self.interrupted = False
-        scope, origin = frame.scope, self.origin()
+        frame = frame.here()
+        scope, origin, lineage = frame.scope, self.origin(), frame.lineage
         if scope.effect is not Effect.NONE:
             raise NestedEffect(
                 scope.id, str(scope.effect), identity(scope.id, name, options.key, 1), scope.advice
@@ -98,7 +99,7 @@ class Run(Trajectory):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        return lambda: Operation(self, scope, taken, options, inputs, code, origin, advice)
+        return lambda: Operation(self, scope, taken, options, inputs, code, origin, lineage, advice)
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)
@@ -217,7 +218,9 @@ class Run(Trajectory):
                     not any(s.id.startswith(op + "/") for s in self.fold.operations.values())
                 ),
             )
-        before = set_frame(Frame(self, Scope(taken, frame.scope.effect), frame.operation))
+        before = set_frame(
+            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage)
+        )
         try:
             yield
         finally:

@@ -30,6 +30,26 @@ def current_owner() -> Owner:
     return task or threading.current_thread()
 
 
+#: The tasks and threads that a call comes from, the outermost first.
+Lineage = tuple[weakref.ref[Owner], ...]
+
+
+def extend(lineage: Lineage) -> Lineage:
+    """Give the lineage of the running code: a task inherits its maker's, and adds itself."""
+    owner = current_owner()
+    if any(ref() is owner for ref in lineage):
+        return lineage
+    return (*lineage, weakref.ref(owner))
+
+
+def _concurrent(holder: Owner | None, owner: Owner) -> bool:
+    """Tell whether two owners may be at work at the same time."""
+    if holder is owner or not _alive(holder):
+        return False
+    # a task that runs in the thread is not beside it
+    return holder is not threading.current_thread()
+
+
 def _alive(owner: Owner | None) -> bool:
     if isinstance(owner, asyncio.Task):
         return not owner.done()
@@ -75,7 +95,7 @@ class _Claim:
 class _Failure:
     op: str
     origin: Origin
-    taker: weakref.ref[Owner]
+    lineage: Lineage
 
 
 @dataclass(slots=True)
@@ -95,7 +115,6 @@ class Scope:
     id: str = ""
     effect: Effect = Effect.NONE
     advice: str = ""
-    home: weakref.ref[Owner] = field(default_factory=lambda: weakref.ref(current_owner()))
     _claims: dict[tuple[str, str | None], _Claim] = field(default_factory=dict)
     _failures: dict[str, _Failure] = field(default_factory=dict)
 
@@ -141,8 +160,7 @@ class Scope:
                 raise DuplicateStep(first, "another cell of this kernel has called it")
             claim = None
         if claim is not None:
-            holder = claim.owner()
-            if holder is not owner and _alive(holder):
+            if _concurrent(claim.owner(), owner):
                 raise DuplicateStep(first, "another task or thread, which still runs, has it")
             if key is not None or single:
                 raise DuplicateStep(first, "two calls in one pass give the same key")
@@ -155,9 +173,9 @@ class Scope:
         # inside an operation there is one pass: its attempt
         return bool(self.id) or claim.origin == origin
 
-    def failed(self, op: str, origin: Origin, taker: weakref.ref[Owner]) -> None:
+    def failed(self, op: str, origin: Origin, lineage: Lineage) -> None:
         """Remember a failure that nobody has seen yet."""
-        self._failures[op] = _Failure(op, origin, taker)
+        self._failures[op] = _Failure(op, origin, lineage)
 
     def retried(self, op: str) -> None:
         """Forget a failure: the operation is tried again."""
@@ -166,15 +184,15 @@ class Scope:
     def observe(self, origin: Origin) -> list[str]:
         """Give (once) the failures that the caller must have seen, since it goes on.
 
-        It saw those of calls that it made itself, and, if it is the task that opened the scope,
-        all of them. At the root, only those of the same cell execution: an error that ended a
+        It saw those of calls that it made itself, and those of the tasks that it started. At the
+        root, only those of the same cell execution: an error that ended a
         cell was seen by a person, and the next Run All tries it again.
         """
-        owner, home = current_owner(), self.home()
+        owner = current_owner()
         seen = [
             f.op
             for f in self._failures.values()
-            if (self.id or f.origin == origin) and (f.taker() is owner or home is owner)
+            if (self.id or f.origin == origin) and any(ref() is owner for ref in f.lineage)
         ]
         for op in seen:
             del self._failures[op]

@@ -314,3 +314,61 @@ def test_a_failed_item_that_the_program_saw_is_history(open_run):
                 return str(error)
 
     assert program() == program() == "no"
+
+
+def test_a_failure_that_a_gathering_task_saw_is_history_also_through_wrappers(open_run):
+    """The task that started the others saw their failures; a sibling that goes on did not."""
+
+    async def flaky(i):
+        raise ValueError(i)
+
+    async def worker(run, i):
+        return await run.step("flaky", effect="none", key=i).call(flaky, i)
+
+    async def main():
+        async with open_run() as run:
+            tasks = [worker(run, i) for i in range(3)]
+            got = await asyncio.gather(*tasks, return_exceptions=True)
+            run.step("after", effect="none").call(lambda: 1)
+            return [type(e).__name__ for e in got], run.get("flaky[1]").attempt
+
+    assert asyncio.run(main()) == (["ValueError"] * 3, 1)
+    assert asyncio.run(main()) == (["ValueError"] * 3, 1)
+
+
+def test_a_sibling_that_goes_on_has_not_seen_the_failure(open_run):
+    """Else a transient failure beside other work would be fixed for ever."""
+
+    async def flaky(fail):
+        if fail:
+            raise ValueError
+        return "ok"
+
+    async def steady(i):
+        await asyncio.sleep(0.01)
+        return i
+
+    async def first(run, fail):
+        return await run.step("flaky", effect="none", inputs={}).call(flaky, fail)
+
+    async def second(run):
+        return [await run.step("steady", effect="none", key=i).call(steady, i) for i in range(3)]
+
+    async def main(fail):
+        async with open_run() as run:
+            return await asyncio.gather(first(run, fail), second(run))
+
+    with pytest.raises(ValueError):  # noqa: PT011 - the tests' own
+        asyncio.run(main(fail=True))
+    assert asyncio.run(main(fail=False)) == ["ok", [0, 1, 2]]
+
+
+def test_a_loop_is_not_concurrent_with_the_thread_that_runs_it(open_run):
+    """Blocking calls before `asyncio.run` and awaited ones in it count on."""
+
+    async def main(run):
+        return run.step("work", effect="none").call(lambda: 2)
+
+    with open_run() as run:
+        assert run.step("work", effect="none").call(lambda: 1) == 1
+        assert asyncio.run(main(run)) == 2
