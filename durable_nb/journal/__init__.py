@@ -1,0 +1,26 @@
+"""The journal layer: where records live, who may append to them, and what others may read."""
+
+from __future__ import annotations
+
+from durable_nb.journal.duckdb_journal import DuckDBJournal, open_journal
+from durable_nb.journal.head import Head, HeadState, Loss
+from durable_nb.journal.interrupts import deferred_interrupts
+from durable_nb.journal.lease import Lease
+from durable_nb.journal.mirror import Mirror
+from durable_nb.journal.owner import Holder, OwnerInfo, probe
+from durable_nb.journal.protocol import Journal
+
+__all__ = [
+    "DuckDBJournal",
+    "Head",
+    "HeadState",
+    "Holder",
+    "Journal",
+    "Lease",
+    "Loss",
+    "Mirror",
+    "OwnerInfo",
+    "deferred_interrupts",
+    "open_journal",
+    "probe",
+]

@@ -1,0 +1,433 @@
+"""The journal of one run in one DuckDB file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from durable_nb.journal.damage import Recovery, copy_aside, recover, refuse_foreign
+from durable_nb.journal.database import connect
+from durable_nb.journal.group import Group, Ticket
+from durable_nb.journal.head import Head, HeadState, Loss
+from durable_nb.journal.interrupts import deferred_interrupts
+from durable_nb.journal.rows import (
+    START,
+    BadRow,
+    Row,
+    chain,
+    micros,
+    pack_body,
+    pack_op,
+    records_of,
+)
+from durable_nb.journal.sql import queries
+from durable_nb.journal.tables import count_records, open_tables, read_rows
+from durable_nb.model.errors import (
+    JournalDamaged,
+    JournalUnwritable,
+    RunClosed,
+    RunHeld,
+)
+from durable_nb.model.records import Draft, Record
+
+#: Seconds that a lazy record may wait for a commit to ride with.
+LAZY_LIMIT: Final = 1.0
+
+#: Rows from which DuckDB's appender is cheaper than one INSERT a row.
+_APPENDER_FROM: Final = 2
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class DuckDBJournal:
+    """The append-only records of one run; made by `open_journal`.
+
+    Attributes
+    ----------
+    lost : Loss or None
+        Acknowledged records that are not in the file, found on opening.
+    recovered : Recovery or None
+        What was set aside on opening because the file was damaged.
+    trouble : str
+        The last failure that cost no record: the head or a checkpoint could not be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        con: duckdb.DuckDBPyConnection,
+        rows: Sequence[Row],
+        *,
+        run: str,
+        epoch: int | None,
+        head: Head | None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.path, self.run = path, run
+        self.lost: Loss | None = None
+        self.recovered: Recovery | None = None
+        self.trouble = ""
+        self._con, self._head, self._clock = con, head, clock
+        self._pid = os.getpid()
+        self._durable, self._digest = len(rows), START
+        self._loaded: list[Record] | None = None
+        self._pending: list[Row] = []  # lazy ones: their seq is given out, so it is never reused
+        self._unsure: list[Row] | None = None  # may or may not be on disk; nobody was told it is
+        self._broken = ""
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._io = threading.RLock()
+        self._wake = threading.Condition()
+        self._due: float | None = None
+        self._timer: threading.Thread | None = None
+        self._group = Group(self._commit, self._unwritable)
+        last_epoch = rows[-1].epoch if rows else 0
+        self.epoch = last_epoch + 1 if epoch is None or epoch < last_epoch else epoch
+
+    @property
+    def last_seq(self) -> int:
+        """The last place given out, lazy records included."""
+        return self._durable + len(self._pending)
+
+    # -- the public calls ---------------------------------------------------------------------
+
+    def load(self) -> list[Record]:
+        """Give every record, in order, with `seq` 1..n and epochs that never fall.
+
+        Raises
+        ------
+        JournalDamaged
+            If the chain has a gap, or a body is not one that this package wrote.
+        """
+        self._check_process()
+        self.flush()
+        with self._io:
+            loaded, self._loaded = self._loaded, None
+            if loaded is not None and len(loaded) == self._durable:
+                return loaded  # read on opening: the first load costs nothing more
+            try:
+                rows = read_rows(self._con)
+                return records_of(rows)
+            except (BadRow, duckdb.Error) as error:
+                advice = "Close the run and open it again: opening sets a damaged file aside."
+                raise JournalDamaged(self.run, str(error), advice) from error
+
+    def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
+        """Add records in one transaction; order of calls is order of `seq`.
+
+        Parameters
+        ----------
+        drafts : sequence of Draft
+            They are committed all or none.
+        lazy : bool
+            Their places are given at once; they ride with the next commit, at the latest after
+            1 s. Otherwise they are durable, and the head is written, when this returns.
+
+        Returns
+        -------
+        list of Record
+
+        Raises
+        ------
+        JournalUnwritable
+            If they could not be written: none of them is on record, and their places are free.
+        RunHeld
+            In a forked child: the parent has the run.
+        """
+        self._check_process()
+        packed = [(pack_op(draft.op), draft.kind.value, pack_body(draft)) for draft in drafts]
+        if not packed:
+            return []
+        with deferred_interrupts():
+            return self._group.submit(Ticket(packed, lazy))
+
+    def flush(self) -> None:
+        """Make every lazy record durable."""
+        self._check_process()
+        with deferred_interrupts():
+            self._group.submit(Ticket())
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead file into the database file, which is then whole on its own."""
+        self.flush()
+        with deferred_interrupts(), self._io:
+            self._con.execute(queries("journal")["checkpoint"])
+
+    def close(self) -> None:
+        """Flush, checkpoint (so that a copy of the one file is whole), and let go of the file."""
+        self._check_process()
+        if self._closed:
+            return
+        with deferred_interrupts():
+            try:
+                self._group.submit(Ticket())
+            finally:
+                self._shut()
+
+    # -- committing: only the leader of a group comes here -------------------------------------
+
+    def _commit(self, batch: list[Ticket]) -> None:
+        """Commit a batch together with the lazy records, and answer its tickets."""
+        with self._io:
+            if self._closed:
+                raise RunClosed(self.run)
+            if self._broken:
+                raise JournalUnwritable(self.run, self._broken)
+            failure, self._failure = self._failure, None
+            if failure is not None and not isinstance(failure, JournalUnwritable):
+                raise failure
+            self._settle_unsure()
+            ts, seq = micros(self._clock()), self.last_seq
+            shares: list[list[Row]] = []
+            for ticket in batch:
+                share = [
+                    Row(seq + n, op, kind, ts, self.epoch, body)
+                    for n, (op, kind, body) in enumerate(ticket.packed, start=1)
+                ]
+                seq += len(share)
+                shares.append(share)
+            rows = [row for share in shares for row in share]
+            answers = [records_of(share) for share in shares]
+            # After a failure of the timer even a lazy caller commits: it heals, or it is told.
+            if all(ticket.lazy for ticket in batch) and failure is None:
+                self._pending.extend(rows)
+                self._arm()
+            else:
+                self._write([*self._pending, *rows])
+            for ticket, records in zip(batch, answers, strict=True):
+                ticket.records = records
+
+    def _write(self, rows: list[Row]) -> None:
+        """Bring rows to the disk and move the head; all or nothing."""
+        if not rows:
+            return
+        digest = self._digest
+        for row in rows:
+            digest = chain(digest, row)
+        try:
+            self._insert(rows)
+        except BaseException as error:
+            # An interrupted or failed commit may be committed all the same: look.
+            if not self._landed(rows, error):
+                raise self._unwritable(error) from error
+            if not isinstance(error, duckdb.Error):
+                self._acknowledge(rows, digest)
+                raise
+        self._acknowledge(rows, digest)
+
+    def _acknowledge(self, rows: list[Row], digest: bytes) -> None:
+        """Count rows as written, and say so in the head before any caller hears of it."""
+        self._durable, self._digest = rows[-1].seq, digest
+        self._pending.clear()
+        self._due = None
+        if self._head is not None:
+            try:
+                self._head.write(HeadState(self._durable, digest))
+            except OSError as error:
+                # The record is durable; only the proof of a later loss is weaker.
+                self.trouble = f"the head of run {self.run!r} could not be written: {error}"
+
+    def _insert(self, rows: list[Row]) -> None:
+        """Write rows in one transaction."""
+        if len(rows) < _APPENDER_FROM:
+            self._con.execute(queries("journal")["insert_record"], rows[0])
+            return
+        self._con.execute("BEGIN")
+        appender = self._con.appender("j.main.records")
+        appender.append_rows(rows)
+        appender.flush()
+        self._con.execute("COMMIT")
+
+    def _landed(self, rows: list[Row], error: BaseException) -> bool:
+        """Read the tail again after a failed commit, and tell whether the batch is there."""
+        try:
+            tail = self._tail()
+        except duckdb.Error as unreadable:
+            self._unsure = rows
+            cause = f"{error} ({unreadable}; what became of it is looked up at the next write.)"
+            raise JournalUnwritable(self.run, cause) from error
+        if tail and tail != rows:
+            self._broken = "it holds records that this kernel did not write. Reopen the run."
+            raise JournalUnwritable(self.run, self._broken) from error
+        return bool(tail)
+
+    def _tail(self) -> list[Row]:
+        """Read what lies after the last acknowledged record, over a new connection if need be."""
+        query = queries("journal")["tail"]
+        try:
+            with contextlib.suppress(duckdb.TransactionException):  # none was open
+                self._con.execute("ROLLBACK")
+            found = self._con.execute(query, {"seq": self._durable}).fetchall()
+        except duckdb.Error:
+            self._con.close()  # "database has been invalidated": only a new connection helps
+            self._con = connect(self.path)
+            found = self._con.execute(query, {"seq": self._durable}).fetchall()
+        return [Row(*row) for row in found]
+
+    def _settle_unsure(self) -> None:
+        """Find out what became of a batch whose outcome could not be read at once."""
+        if self._unsure is None:
+            return
+        try:
+            tail = self._tail()
+        except duckdb.Error as error:
+            raise self._unwritable(error) from error
+        self._unsure = None
+        if tail:
+            self._broken = (
+                "a batch that was reported as not written is in the file after all. "
+                "Close the run and open it again to see it."
+            )
+            raise JournalUnwritable(self.run, self._broken)
+
+    def _unwritable(self, error: BaseException) -> BaseException:
+        """Make the error of one caller; each thread gets an exception of its own."""
+        if isinstance(error, JournalUnwritable):
+            made = JournalUnwritable(self.run, error.cause)
+        elif isinstance(error, (RunClosed, RunHeld)):
+            return type(error)(*error.args)
+        else:
+            made = JournalUnwritable(self.run, str(error) or type(error).__name__)
+        made.__cause__ = error
+        return made
+
+    def _check_process(self) -> None:
+        """Refuse in a forked child: two processes on one connection lose records."""
+        if os.getpid() != self._pid:
+            raise RunHeld(
+                self.run,
+                f"process {self._pid}, of which this process is a fork",
+                "Let the parent record, or start the child with the spawn method.",
+            )
+
+    # -- lazy records --------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """See to it that lazy records are committed in time."""
+        with self._wake:
+            if self._due is None:
+                self._due = time.monotonic() + LAZY_LIMIT
+            if self._timer is None:
+                self._timer = threading.Thread(
+                    target=self._tick, name=f"durable_nb lazy {self.run}", daemon=True
+                )
+                self._timer.start()
+            self._wake.notify()
+
+    def _tick(self) -> None:
+        """Flush when lazy records are due; a failure is kept for the next caller."""
+        while True:
+            with self._wake:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                if self._due is None or self._due > now:
+                    self._wake.wait(None if self._due is None else self._due - now)
+                    continue
+                self._due = None
+            try:
+                self._group.submit(Ticket())
+            except RunClosed:
+                return
+            except BaseException as error:
+                self._failure = error
+
+    def _shut(self) -> None:
+        """Checkpoint and let go, whatever the flush said."""
+        with self._io:
+            self._closed = True
+            try:
+                self._con.execute(queries("journal")["checkpoint"])
+            except duckdb.Error as error:
+                # Everything is in the write-ahead file, which the next opening reads.
+                self.trouble = f"run {self.run!r} was closed without a checkpoint: {error}"
+            self._con.close()
+        with self._wake:
+            self._wake.notify_all()
+        if self._timer is not None and self._timer is not threading.current_thread():
+            self._timer.join(timeout=LAZY_LIMIT)
+
+    # -- opening -------------------------------------------------------------------------------
+
+    def _take(self, rows: Sequence[Row], records: list[Record]) -> None:
+        """Compare the file with the head, and keep what was read for the first `load`."""
+        state = self._head.read() if self._head is not None else None
+        digest, at_head = START, START
+        for row in rows:
+            digest = chain(digest, row)
+            if state is not None and row.seq == state.seq:
+                at_head = digest
+        self._digest, self._loaded = digest, records
+        if self._head is None:
+            return
+        if state is None:
+            if rows:
+                self.lost = Loss(0, len(rows), "headless")
+        elif state.seq > len(rows):
+            self.lost = Loss(state.seq, len(rows), "missing")
+        elif state.digest != at_head:
+            self.lost = Loss(state.seq, len(rows), "diverged")
+
+
+def open_journal(
+    path: Path,
+    *,
+    run: str,
+    epoch: int | None = None,
+    head: Head | None = None,
+    clock: Callable[[], datetime] = _now,
+) -> DuckDBJournal:
+    """Open the journal of a run, or make it. Only under the run's lease.
+
+    Parameters
+    ----------
+    path : Path
+        The database file.
+    run : str
+        Name of the run, for messages.
+    epoch : int, optional
+        Fencing token of this owner. None, or one below the last on record, becomes the last on
+        record plus one.
+    head : Head, optional
+        What the file is compared with; without it a loss cannot be noticed.
+    clock : callable
+        Gives the aware time of a record.
+
+    Raises
+    ------
+    JournalTooNew
+        If a newer version wrote it; nothing was changed.
+    JournalDamaged
+        If it cannot be read and no committed prefix can be recovered.
+    RunHeld
+        If another process has the file open.
+    """
+    recovery: Recovery | None = None
+    try:
+        found = open_tables(path, run)
+    except (duckdb.Error, BadRow) as error:
+        refuse_foreign(run, path, error)
+        recovery = recover(path, run, str(error), count_records)
+        found = open_tables(path, run)
+    journal = DuckDBJournal(
+        path, found.con, found.rows, run=run, epoch=epoch, head=head, clock=clock
+    )
+    journal._take(found.rows, found.records)
+    if journal.lost is not None and journal.lost.kind != "headless" and recovery is None:
+        # The next write would overwrite what may be left in the write-ahead file: copy it first,
+        # and let go before copying, because closing any descriptor drops DuckDB's lock.
+        found.con.close()
+        recovery = copy_aside(path, str(journal.lost))
+        journal._con = connect(path)
+    journal.recovered = recovery
+    return journal

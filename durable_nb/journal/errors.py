@@ -1,0 +1,23 @@
+"""Errors that only this layer knows."""
+
+from __future__ import annotations
+
+from durable_nb.model.errors import DurableError
+
+
+class MirrorUnreadable(DurableError):
+    """A mirror file cannot be read; it is a view, so the run itself is unhurt."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(path, cause)
+        self.path, self.cause = path, cause
+
+    def __str__(self) -> str:
+        return (
+            f"the mirror {self.path} cannot be read: {self.cause.rstrip('.')}. The run itself is "
+            "unhurt. Open the run, or wait until its owner publishes again."
+        )
+
+
+class MirrorSkipped(UserWarning):
+    """A query left a run out because its mirror cannot be read."""

@@ -1,0 +1,124 @@
+"""Group commit: callers that arrive during a commit share the next one.
+
+The first caller leads: it commits everything that is queued, answers every caller of its batch,
+and hands the lead to the first one that arrived meanwhile. No thread of its own, so that a single
+caller pays nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from durable_nb.model.records import Record
+
+_HANDED_OVER: Final = -1
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One call's share of a batch: encoded drafts in, records or an error out."""
+
+    packed: Sequence[tuple[str, str, bytes]] = ()
+    lazy: bool = False
+    records: list[Record] | None = None
+    error: BaseException | None = None
+    leads: bool = False
+    event: threading.Event | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the caller may go on."""
+        return self.records is not None or self.error is not None
+
+
+@dataclass(slots=True)
+class Group:
+    """The queue and the lead.
+
+    Parameters
+    ----------
+    commit : callable
+        Commits a batch and answers its tickets, each with records or with an error of its own.
+        What it raises is raised to the leader; tickets it left unanswered get `failed(error)`.
+    failed : callable
+        Makes the error of a caller whose leader failed.
+    """
+
+    commit: Callable[[list[Ticket]], None]
+    failed: Callable[[BaseException], BaseException]
+    _queue: list[Ticket] = field(default_factory=list)
+    _leader: int | None = None
+    # Re-entrant: a signal handler may append while its own thread holds it.
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def submit(self, ticket: Ticket) -> list[Record]:
+        """Have the ticket committed; order of entry is order of `seq`."""
+        me = threading.get_ident()
+        with self._lock:
+            if self._leader == me:
+                # A signal handler or finaliser inside our own commit would wait for itself.
+                raise self.failed(RuntimeError("it was called from inside its own commit."))
+            if self._leader is None:
+                self._leader = me
+                ticket.leads = True
+            else:
+                ticket.event = threading.Event()
+                self._queue.append(ticket)
+        if ticket.event is None:
+            self._lead([ticket])
+        else:
+            self._follow(ticket, ticket.event)
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.records is not None
+        return ticket.records
+
+    def _follow(self, ticket: Ticket, event: threading.Event) -> None:
+        """Wait for the answer, or for the lead."""
+        try:
+            event.wait()
+        except BaseException:
+            self._leave(ticket)
+            raise
+        if ticket.leads:
+            with self._lock:
+                self._leader = threading.get_ident()
+                batch, self._queue = self._queue, []
+            self._lead(batch)
+
+    def _lead(self, batch: list[Ticket]) -> None:
+        """Commit the batch; whatever happens, answer all and pass the lead on."""
+        try:
+            self.commit(batch)
+        except BaseException as error:
+            for ticket in batch:
+                if not ticket.answered:
+                    ticket.error = error if ticket.leads else self.failed(error)
+            raise
+        finally:
+            self._pass_on()
+            for ticket in batch:
+                if ticket.event is not None:
+                    ticket.event.set()
+
+    def _pass_on(self) -> None:
+        """Hand the lead to the first in the queue, if any."""
+        with self._lock:
+            self._leader = None
+            if self._queue:
+                first = self._queue[0]
+                self._leader = _HANDED_OVER
+                first.leads = True
+                assert first.event is not None
+                first.event.set()
+
+    def _leave(self, ticket: Ticket) -> None:
+        """Take a caller that was interrupted out of the queue, and its lead with it."""
+        with self._lock:
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+                if ticket.leads:
+                    self._pass_on()

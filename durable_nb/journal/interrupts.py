@@ -1,0 +1,92 @@
+"""SIGINT waits while a record is being written.
+
+An interrupted DuckDB commit may be committed all the same, and surfaces as an ordinary
+`RuntimeError` as often as a `KeyboardInterrupt`. So the interrupt is noted, and delivered once the
+batch is acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+_main = threading.main_thread
+
+
+class _State:
+    """The one swap of the process: only the main thread touches it."""
+
+    __slots__ = ("depth", "noted", "previous", "swapped")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.swapped = False
+        self.noted: tuple[int, FrameType | None] | None = None
+        self.previous: Any = None
+
+
+_state = _State()
+
+
+def _note(signum: int, frame: FrameType | None) -> None:
+    """Remember the interrupt for later."""
+    _state.noted = (signum, frame)
+
+
+class deferred_interrupts:
+    """Hold SIGINT back for the length of a `with` block.
+
+    Re-entrant; does nothing outside the main thread, where Python never runs signal handlers. A
+    handler that somebody else installed (ipykernel's, asyncio's) is called with the signal's own
+    arguments afterwards. If the block raises as well, the interrupt comes on top of that error.
+    """
+
+    __slots__ = ("_active",)
+
+    def __init__(self) -> None:
+        self._active = False
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not _main():
+            return
+        if _state.depth == 0:
+            previous = signal.getsignal(signal.SIGINT)
+            # None: a handler that C installed, which Python could not put back.
+            if previous is not None and previous != signal.SIG_IGN:
+                _state.previous, _state.noted = previous, None
+                # From the next line on nothing can raise, so the depth is never left behind.
+                signal.signal(signal.SIGINT, _note)
+                _state.swapped = True
+        _state.depth += 1
+        self._active = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._active:
+            return
+        self._active = False
+        _state.depth -= 1
+        if _state.depth or not _state.swapped:
+            return
+        _state.swapped = False
+        previous = _state.previous
+        _state.previous = None
+        current = signal.getsignal(signal.SIGINT)
+        if current is _note:
+            signal.signal(signal.SIGINT, previous)  # runs a pending `_note` first
+        else:
+            previous = current  # the block installed a handler of its own: it stays
+        noted, _state.noted = _state.noted, None
+        if noted is None:
+            return
+        if callable(previous):
+            previous(*noted)
+        elif previous == signal.SIG_DFL:
+            os.kill(os.getpid(), signal.SIGINT)

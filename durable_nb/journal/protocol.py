@@ -1,0 +1,43 @@
+"""What the engine asks of a journal, whatever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from durable_nb.model.records import Draft, Record
+
+
+class Journal(Protocol):
+    """The append-only, ordered records of one run."""
+
+    @property
+    def run(self) -> str:
+        """Name of the run, for messages."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Fencing token under which this owner writes."""
+        ...
+
+    @property
+    def last_seq(self) -> int:
+        """The last place that was given out; lazy records count."""
+        ...
+
+    def load(self) -> list[Record]:
+        """Give every record, checked and in order."""
+        ...
+
+    def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
+        """Add records in one transaction; unless lazy, they are durable once it returns."""
+        ...
+
+    def flush(self) -> None:
+        """Make every lazy record durable."""
+        ...
+
+    def close(self) -> None:
+        """Flush and let go of the store."""
+        ...

@@ -1,0 +1,122 @@
+"""How a record becomes a row, and the running digest over rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from durable_nb.model.outcomes import Kind
+from durable_nb.model.records import Draft, Record
+
+#: The running digest before the first record.
+START: Final = bytes(16)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NUMBERS: Final = struct.Struct("<qqqII")
+_ESCAPED: Final = re.compile(r"[\\\x00\ud800-\udfff]")
+_ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_CHUNK: Final = 5000
+
+
+class Row(NamedTuple):
+    """One row of the table `records`, exactly as it is bound."""
+
+    seq: int
+    op: str
+    kind: str
+    ts: int
+    epoch: int
+    body: bytes
+
+
+class BadRow(ValueError):
+    """A row that this code cannot have written."""
+
+
+def pack_op(op: str) -> str:
+    r"""Escape what DuckDB refuses or cuts: lone surrogates and NUL, as `\uXXXX`; and `\`."""
+    return _ESCAPED.sub(lambda m: f"\\u{ord(m[0]):04x}", op)
+
+
+def unpack_op(text: str) -> str:
+    """Undo `pack_op`."""
+    return _ESCAPE.sub(lambda m: chr(int(m[1], 16)), text) if "\\" in text else text
+
+
+def pack_body(draft: Draft) -> bytes:
+    """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
+    return json.dumps(dict(draft.body), separators=(",", ":")).encode("ascii")
+
+
+def micros(moment: datetime) -> int:
+    """Give microseconds since 1970, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(ts: int) -> datetime:
+    """Undo `micros`."""
+    return _EPOCH + timedelta(microseconds=ts)
+
+
+def chain(previous: bytes, row: Row) -> bytes:
+    """Give the running digest after this row."""
+    op, kind = row.op.encode(), row.kind.encode()
+    numbers = _NUMBERS.pack(row.seq, row.ts, row.epoch, len(op), len(kind))
+    return hashlib.blake2b(
+        b"".join((previous, numbers, op, kind, row.body)), digest_size=16
+    ).digest()
+
+
+def records_of(rows: Sequence[Row]) -> list[Record]:
+    """Decode rows; raises `BadRow` naming the first that is not ours."""
+    records: list[Record] = []
+    for start in range(0, len(rows), _CHUNK):
+        part = rows[start : start + _CHUNK]
+        for row, body in zip(part, _bodies(part), strict=True):
+            kind = _KINDS.get(row.kind)
+            if kind is None:
+                raise BadRow(f"record {row.seq} has the unknown kind {row.kind!r}.")
+            records.append(
+                Record(row.seq, unpack_op(row.op), kind, moment(row.ts), row.epoch, body)
+            )
+    return records
+
+
+def _bodies(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Parse many bodies in one call: a quarter of the time of one call each."""
+    try:
+        bodies = json.loads(b"[" + b",".join([row.body for row in rows]) + b"]")
+    except ValueError:
+        bodies = []
+    if len(bodies) == len(rows) and all(type(body) is dict for body in bodies):
+        return bodies  # type: ignore[no-any-return]
+    return [_body(row) for row in rows]
+
+
+def _body(row: Row) -> dict[str, Any]:
+    """Parse one body, naming the record if it is damaged."""
+    try:
+        body = json.loads(row.body)
+    except ValueError as error:
+        raise BadRow(f"the body of record {row.seq} is not JSON: {error}.") from error
+    if not isinstance(body, dict):
+        raise BadRow(f"the body of record {row.seq} is not an object.")
+    return body
+
+
+def check_chain(rows: Sequence[Row]) -> None:
+    """Check that seq runs 1..n without gaps and that no epoch falls; raises `BadRow`."""
+    epoch = 0
+    for place, row in enumerate(rows, start=1):
+        if row.seq != place:
+            raise BadRow(f"record {place} is missing or doubled (found {row.seq} in its place).")
+        if row.epoch < epoch:
+            raise BadRow(f"record {place} has epoch {row.epoch} after epoch {epoch}.")
+        epoch = row.epoch

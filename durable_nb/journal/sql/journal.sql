@@ -1,0 +1,41 @@
+-- name: create_meta
+-- One row: the version of the tables and of the record bodies.
+CREATE TABLE j.main.meta (schema_version BIGINT)
+
+-- name: create_records
+-- No key and no index on purpose: DuckDB's index bugs recur across releases, a primary key doubles
+-- the cost of an insert, and order and gaps are checked on load. Never updated, never deleted.
+-- `ts` is in microseconds since 1970, UTC. `op` and `body` are encoded in rows.py: bound values
+-- drift, and a lone surrogate is refused.
+CREATE TABLE j.main.records (
+    seq BIGINT, op VARCHAR, kind VARCHAR, ts BIGINT, epoch BIGINT, body BLOB
+)
+
+-- name: insert_meta
+-- Written in the transaction that creates the tables.
+INSERT INTO j.main.meta VALUES ($version)
+
+-- name: checkpoint
+-- After each schema change: un-checkpointed ones can make a file unopenable.
+CHECKPOINT j
+
+-- name: tables
+-- Which of our tables are there: none in a new file.
+SELECT table_name FROM duckdb_tables() WHERE database_name = 'j' AND schema_name = 'main'
+
+-- name: schema_version
+-- The largest wins: meta is append-only as well.
+SELECT max(schema_version) FROM j.main.meta
+
+-- name: insert_record
+-- One record, autocommitted: the cheapest durable write.
+INSERT INTO j.main.records VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: all_records
+-- Everything. Insertion order is the order by seq; the caller sorts a list that is sorted already,
+-- which costs nothing, where a sort in here would cost memory.
+SELECT seq, op, kind, ts, epoch, body FROM j.main.records
+
+-- name: tail
+-- What lies after the last acknowledged record: read again after any failed commit.
+SELECT seq, op, kind, ts, epoch, body FROM j.main.records WHERE seq > $seq ORDER BY seq
