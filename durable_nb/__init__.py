@@ -10,11 +10,11 @@ from typing import Any
 from durable_nb.engine import store as _store
 from durable_nb.engine.context import current_operation, current_run
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.engine.listing import runs, sql
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import http_rejected
 from durable_nb.engine.run import Run
 from durable_nb.engine.step import Step, step
-from durable_nb.engine.store import runs, sql
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.model.errors import (

@@ -64,7 +64,6 @@ def reach(op: Operation) -> Core[None]:
             state = run.fold.operations.get(op.id)
             if run.is_live(op.id):
                 raise DuplicateStep(op.id, "it is still running")
-            run.undecided.pop(op.id, None)
             now = run.clock.now()
             outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
             if outcome is Outcome.INCOMPLETE and _may_run(op, state):
@@ -144,11 +143,13 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
         raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
-    for other, question in run.undecided.items():
-        if other != op.id:
-            raise question
-    if state is not None and state.effect is not Effect.NONE:
-        _same_inputs_as_the_intent(op, state)
+    for asked in run.undecided_states():
+        if asked.id != op.id:
+            raise _question(run, asked)
+    if state is not None:
+        if state.effect is not Effect.NONE:
+            _same_inputs_as_the_intent(op, state)
+        _withdraw(op, state)
     return True
 
 
@@ -165,11 +166,10 @@ def _still_stands(op: Operation, state: OperationState) -> bool:
     """Check what a recorded result depended on; `False` if it is to be done again."""
     changes = compare(state.basis, op.facets, inputs_only=inputs_only(state))
     if not changes:
+        _withdraw(op, state)
         return True
     run, what = op.run, "; ".join(map(str, changes))
     policy = policy_for(op.options.on_change, state.effect, _cost(op, state))
-    if state.last.get("unseen"):  # a person kept the record from elsewhere: it covers this change
-        policy = "keep"
     body = {"changes": [str(c) for c in changes], "actor": "policy", "basis": op.facets}
     if policy == "ask":
         _ask(op, state, changes)
@@ -186,15 +186,25 @@ def _still_stands(op: Operation, state: OperationState) -> bool:
 
 
 def _ask(op: Operation, state: OperationState, changes: list[Change]) -> None:
-    """Stop, and offer the choice."""
+    """Stop, and offer the choice; the question is on record, so that others can answer it."""
     run = op.run
-    question = IncompatibleCheckpoint(
-        run.name, [run.view(state)], [str(c) for c in changes], str(_cost(op, state))
+    said = {"changes": [str(c) for c in changes], "basis": op.facets}
+    if state.question is None or any(state.question[k] != v for k, v in said.items()):
+        run.append(Draft(op.id, Kind.ASKED, {**said, "cost": str(_cost(op, state))}))
+    raise _question(run, run.fold.operations[op.id])
+
+
+def _question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
+    question = state.question or {}
+    return IncompatibleCheckpoint(
+        run.name, [run.view(state)], question.get("changes", ()), question.get("cost", "")
     )
-    with run.lock:
-        run.undecided[op.id] = question
-        run.offered[op.id] = op.facets
-    raise question
+
+
+def _withdraw(op: Operation, state: OperationState) -> None:
+    """Take a question back: what had changed is as it was."""
+    if state.question is not None:
+        op.run.append(Draft(op.id, Kind.ASKED, {"changes": []}), lazy=True)
 
 
 def _cost(op: Operation, state: OperationState) -> Cost:
@@ -208,7 +218,7 @@ def replay(op: Operation, state: OperationState) -> None:
     """Give the operation its recorded result, or raise its recorded failure."""
     run = op.run
     run.sources[op.id] = "record"
-    if state.kind is Kind.OBSERVED:
+    if state.failed:
         error = dict(state.error or {})
         again = values.rebuild_error(error)
         raise again or StepFailed(

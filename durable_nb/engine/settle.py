@@ -124,20 +124,22 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
         if run.is_live(state.id):
             raise StillRunning(state.id, [run.view(state)])
         full = {**body, "actor": body.get("actor") or actor()}
-        if is_settled(verdict, state.kind, seen, state.last_seq):
+        asked = state.question is not None
+        if is_settled(verdict, state.kind, seen, state.last_seq, asked=asked):
             kind = Kind.CONTESTED
             run.append(Draft(state.id, kind, {**full, "verdict": str(verdict)}))
             by = str(state.last.get("actor", "somebody"))
             raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
         outcome = state.outcome(run.clock.now())
         refusal = VERDICTS[verdict, outcome]
+        if verdict is Verdict.KEEP and not refusal and not asked:
+            refusal = "nothing that it depends on was found changed, so there is nothing to keep."
         if refusal:
             raise VerdictRefused(state.id, str(verdict), refusal, [run.view(state)])
         drafts = [Draft(state.id, RECORDED_AS[verdict], full)]
         if verdict is Verdict.INVALIDATE:
             drafts += _cascade(run, state, full)
         run.append(*drafts)
-        run.undecided.pop(state.id, None)
         return run.fold.operations[state.id]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import tenacity
 
 from durable_nb.engine import calls
-from durable_nb.engine.context import Frame, current_frame, frame_of
+from durable_nb.engine.context import Frame, current_context, current_frame, frame_of, set_frame
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
 from durable_nb.engine.options import Options
 from durable_nb.model.errors import DurableError, NoActiveRun
@@ -76,9 +76,15 @@ def _blocking(
     given: Callable[[Operation], dict[str, Any]],
 ) -> Any:
     def once(op: Operation) -> Any:
-        with op:
-            if op.needed:
-                op.result = fn(*args, **given(op))
+        around = current_context()
+        try:
+            with op:
+                if op.needed:
+                    op.result = fn(*args, **given(op))
+        finally:
+            # an interrupt that strikes just before the body or its record must not leave the
+            # caller "inside" the operation, where every further step would be refused
+            set_frame(around)
         return op.result
 
     op = make()

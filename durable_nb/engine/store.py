@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import pandas as pd
-
 from durable_nb import values
 from durable_nb.engine import recovery
 from durable_nb.engine.context import OPEN, Frame, set_frame
@@ -23,7 +21,6 @@ from durable_nb.journal import (
     Lease,
     Mirror,
     OwnerInfo,
-    mirror,
     open_journal,
 )
 from durable_nb.journal import (
@@ -276,40 +273,6 @@ def _publish(run: Run, folder: Path) -> None:
             "updated": run.fold.updated.isoformat() if run.fold.updated else "",
         }
     Mirror(folder).publish([v.as_dict() for v in found], meta)
-
-
-# -- the whole store ---------------------------------------------------------------------------
-
-
-def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """List the runs of a store, a row each.
-
-    Parameters
-    ----------
-    store : path, optional
-        Default: `DURABLE_STORE`, else the nearest ``.durable`` upwards.
-
-    Returns
-    -------
-    DataFrame
-        ``name, run_id, status, epoch, completed, incomplete, unknown, usd, tokens, opened,
-        updated, folder``. A run that somebody holds is shown as its mirror has it, at most two
-        seconds old.
-    """
-    return sql("SELECT * FROM runs ORDER BY name", store=store)
-
-
-def sql(query: str, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """Answer an SQL query over the views ``runs`` and ``operations`` of a whole store.
-
-    Parameters
-    ----------
-    query : str
-        DuckDB SQL. It reads the mirrors: a view, never evidence.
-    store : path, optional
-        As for `runs`.
-    """
-    return mirror.query(store_folder(store), query)
 
 
 @atexit.register

@@ -20,7 +20,7 @@ from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.journal import Journal, deferred_interrupts
-from durable_nb.model.errors import IncompatibleCheckpoint, RunClosed, RunHeld
+from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.fold import Fold, OperationState, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -73,8 +73,6 @@ class Trajectory:
         The operations whose body this process is running.
     sources : dict
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
-    undecided : dict
-        Identity to the question that a change has raised; nothing new runs until it is answered.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -98,8 +96,6 @@ class Trajectory:
         self.lock = threading.RLock()
         self.live: dict[str, Operation] = {}
         self.sources: dict[str, str] = {}
-        self.undecided: dict[str, IncompatibleCheckpoint] = {}
-        self.offered: dict[str, Mapping[str, Any]] = {}
         self.reconcilers: dict[str, Options] = {}
         self.previews: dict[str, tuple[int, str]] = {}
         self.expected = tuple(expected)
@@ -108,6 +104,7 @@ class Trajectory:
         self._journal = journal
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
+        self._asked: set[str] = set()
         for state in fold.operations.values():
             self._note_doubt(state)
 
@@ -132,7 +129,8 @@ class Trajectory:
         return records
 
     def _note_doubt(self, state: OperationState) -> None:
-        """Keep the few operations at hand that may be in doubt, now or once a key is forgotten."""
+        """Keep at hand the few operations that stop what is new, now or once a key is forgotten."""
+        (self._asked.add if state.question else self._asked.discard)(state.id)
         if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
             self._doubtful.add(state.id)
         else:
@@ -186,6 +184,12 @@ class Trajectory:
             near = [self.fold.operations[op] for op in self._doubtful if not self.is_live(op)]
         unknown = [s for s in near if s.outcome(now) is Outcome.UNKNOWN]
         return sorted(unknown, key=lambda s: s.first_seq)
+
+    def undecided_states(self) -> list[OperationState]:
+        """List operations whose change waits for a decision."""
+        with self.lock:
+            asked = [self.fold.operations[op] for op in self._asked]
+        return sorted(asked, key=lambda s: s.first_seq)
 
     def view(self, state: OperationState) -> OperationView:
         """Show one operation."""
@@ -282,11 +286,10 @@ class Trajectory:
     def keep(self, op: object, *, reason: str = "") -> OperationView:
         """Use a recorded result although something that it depended on has changed."""
         state, _ = settle.find(self, op)
-        offered = self.offered.get(state.id)
         body: dict[str, Any] = {"reason": values.redact(reason)}
-        body["basis"] = dict(offered or state.basis)
-        if offered is None:  # the change was found by another kernel, or is yet to be found
-            body["unseen"] = True
+        if state.question is not None:
+            body["basis"] = dict(state.question["basis"])
+            body["changes"] = list(state.question["changes"])
         return self.view(settle.give(self, Verdict.KEEP, op, body))
 
     def rerun(self, op: object, *, reason: str = "") -> OperationView:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Columns of `run.operations()`, of the mirror and of every `--json`.
 COLUMNS: Final = (
     "run", "id", "parent", "name", "key", "row", "effect", "outcome", "live", "attempt", "source",
-    "idempotency_key", "result", "error", "usd", "tokens", "started", "ended", "duration_s",
+    "idempotency_key", "result", "error", "changes", "usd", "tokens", "started", "ended",
+    "duration_s",
 )  # fmt: skip
 
 #: Outcome, or live -> the sign beside the word.
@@ -57,6 +58,8 @@ class OperationView:
         Of the last attempt, UTC.
     duration_s : float or None
         Seconds, by the monotonic clock.
+    changes : tuple of str
+        What it depended on and was found changed; it waits for a decision.
     last_seq : int
         The last record that this view knows: a verdict on it is a compare-and-set against that.
     """
@@ -81,6 +84,7 @@ class OperationView:
     ended: datetime | None
     duration_s: float | None
     last_seq: int
+    changes: tuple[str, ...] = ()
     result_preview: str = ""
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
@@ -95,6 +99,7 @@ class OperationView:
         row = {name: getattr(self, name, None) for name in COLUMNS}
         row["result"] = self.result_preview or None
         row["error"] = self.error or None
+        row["changes"] = "; ".join(self.changes) or None
         return row
 
 
@@ -146,6 +151,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         ended=state.ended,
         duration_s=state.duration_s,
         last_seq=state.last_seq,
+        changes=tuple((state.question or {}).get("changes", ())),
         result_preview=_preview(run, state),
         _text=state.result,
         _artifacts=run.artifacts,
@@ -293,11 +299,11 @@ def _open_questions(run: Trajectory, views: list[OperationView]) -> list[tuple[s
                 (f"{v.id} happened?", f'run.confirm("{v.id}", result, evidence="...")'),
                 (f"{v.id} did not happen?", f'run.deny("{v.id}", evidence="...")'),
             ]
-    for op, question in run.undecided.items():
-        questions += [
-            (f"{op} changed ({'; '.join(question.changes)}): use the record?", f'run.keep("{op}")'),
-            (f"{op} changed: do it again?", f'run.rerun("{op}")'),
-        ]
+        if v.changes and v.outcome == Outcome.COMPLETED:
+            what = f"{v.id} changed ({'; '.join(v.changes)}): use the record?"
+            questions.append((what, f'run.keep("{v.id}")'))
+        if v.changes:
+            questions.append((f"{v.id} changed: do it again?", f'run.rerun("{v.id}")'))
     if run.fold.doubted:
         questions.append(
             (

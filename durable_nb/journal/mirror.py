@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from durable_nb.journal.errors import MirrorSkipped, MirrorUnreadable
-from durable_nb.journal.folder import check_name
+from durable_nb.journal.folder import HEAD_FILE, check_name
+from durable_nb.journal.owner import Life, Role, probe
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import BadName
+from durable_nb.model.outcomes import RUN_STATUS, Kind
 
 MIRROR_FILE: Final = "operations.parquet"
 _PATTERN: Final = "operations*.parquet"
@@ -48,6 +50,7 @@ OPERATION_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "idempotency_key": _TEXT,
         "result": _TEXT,
         "error": _TEXT,
+        "changes": _TEXT,
         "usd": _FLOAT,
         "tokens": _INT,
         "started": _TIME,
@@ -164,7 +167,8 @@ def query(store: Path, sql: str) -> pd.DataFrame:
             continue
         tables.append(_conform(table))
         if path.name == MIRROR_FILE:
-            runs.append({**meta, "folder": str(path.parent)})
+            status = standing(path.parent, meta.get("status"))
+            runs.append({**meta, "status": status, "folder": str(path.parent)})
     statements = queries("mirror")
     casts = ", ".join(
         f'TRY_CAST("{column}" AS {_SQL_TYPES[kind]}) AS "{column}"'
@@ -184,6 +188,35 @@ def query(store: Path, sql: str) -> pd.DataFrame:
         return con.execute(sql).df()
     finally:
         con.close()
+
+
+def standing(folder: Path, mirrored: str | None) -> str:
+    """Tell where a run stands: its owner's process knows better than a mirror that lags.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    mirrored : str or None
+        What the mirror says.
+    """
+    holder = probe(folder)
+    if holder is None or holder.life is Life.ELSEWHERE or holder.info.role != Role.RUNNER:
+        return mirrored or "unknown"
+    return str(RUN_STATUS[Kind.OPENED, holder.live])
+
+
+def lags(folder: Path) -> bool:
+    """Whether something was recorded after the mirror was published.
+
+    The head is written before each acknowledgement, and the mirror after the last of them; the
+    journal's own file says less, since closing it moves the write-ahead file into it.
+    """
+    try:
+        mirror = (folder / MIRROR_FILE).stat().st_mtime_ns
+        return (folder / HEAD_FILE).stat().st_mtime_ns > mirror
+    except FileNotFoundError:
+        return True
 
 
 def _read(path: Path) -> tuple[pa.Table, dict[str, str]]:

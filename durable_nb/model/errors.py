@@ -93,12 +93,21 @@ class IncompatibleCheckpoint(DurableSignal):
     def lines(self) -> list[str]:
         """Give what changed, what a rerun would redo, and the two lines that settle it."""
         first = self.operations[0].id
+        again = f'Do it again:        run.rerun("{first}")'
+        if getattr(self.operations[0], "outcome", "") != "completed":
+            return [
+                f"{first} in run {self.run!r} was begun with other inputs.",
+                "Changed: " + "; ".join(self.changes),
+                "Its key was sent with the old ones; nothing new runs until you choose.",
+                "As it was:          run the cell again with the old inputs",
+                again + "   # under a new key",
+            ]
         return [
             f"{first} in run {self.run!r} was recorded under other assumptions.",
             "Changed: " + "; ".join(self.changes),
             f"Running it again redoes {self.cost}. Nothing new runs until you choose.",
             f'Use the record:     run.keep("{first}")',
-            f'Do it again:        run.rerun("{first}")',
+            again,
         ]
 
 

@@ -52,6 +52,10 @@ class OperationState:
         The facets (``inputs``, ``code``) that the recorded result stands on.
     result : str or None
         The recorded result, as `values.encode` gave it.
+    failed : bool
+        Whether it is completed with an error, which replay raises again.
+    question : Mapping or None
+        The change that waits for a decision: ``changes``, ``cost``, and the ``basis`` offered.
     key_expires : datetime or None
         From then on an idempotent effect in doubt counts as external (`key_ttl`).
     unpriced : int
@@ -77,6 +81,8 @@ class OperationState:
     usd: float | None = None
     tokens: int | None = None
     unpriced: int = 0
+    failed: bool = False
+    question: Mapping[str, Any] | None = None
     key_expires: datetime | None = None
 
     @property
@@ -94,22 +100,28 @@ class OperationState:
     def apply(self, record: Record) -> OperationState:
         """Give the state after one more record of this operation."""
         body, kind = record.body, record.kind
+        if kind is Kind.ASKED:
+            return replace(self, last_seq=record.seq, question=body if body["changes"] else None)
         if kind not in DECISIVE:
             return replace(self, last_seq=record.seq)
         new: dict[str, Any] = {"kind": kind, "last_seq": record.seq, "last": body}
+        new["question"] = None
         if kind is Kind.INTENDED:
             new |= self._intended(record)
         if kind in _ENDS:
             new |= self._ended(record)
         if kind in _RESULTS and body.get("result") is not None:
             new["result"] = body["result"]
-        if kind in _RESULTS:
-            new["error"] = None
-            new["ended"] = self.ended if kind is Kind.KEPT else record.ts
+            new["failed"] = False
+        if kind in _RESULTS and kind is not Kind.KEPT:
+            new |= {"error": None, "ended": record.ts, "failed": False}
         if kind in _RESULTS or kind is Kind.OBSERVED:
             new["basis"] = body.get("basis") or self.intent
+        if kind is Kind.OBSERVED:
+            new["failed"] = True
         if kind in _RENEWS:
             new |= {"generation": self.generation + 1, "result": None, "error": None}
+            new["failed"] = False
             new["key_expires"] = None
         return replace(self, **new)
 

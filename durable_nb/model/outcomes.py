@@ -45,6 +45,7 @@ class Kind(StrEnum):
     RERUN = "rerun"  #: verdict on a change: do it again
     DUPLICATE = "duplicate"  #: a late result although a later attempt exists: it may be double
     # remarks on an operation: kept as evidence, they change no outcome
+    ASKED = "asked"  #: a change was found and the choice offered; without changes: withdrawn
     UNDECIDED = "undecided"  #: a reconciler looked and could not tell
     EVIDENCE = "evidence"  #: something learnt after the fact
     CONTESTED = "contested"  #: a verdict that came second

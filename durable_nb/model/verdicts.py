@@ -68,7 +68,9 @@ SETTLED: Final[Mapping[Kind, frozenset[Verdict]]] = MappingProxyType(
 )
 
 
-def is_settled(verdict: Verdict, kind: Kind | None, seen: int | None, last_seq: int) -> bool:
+def is_settled(
+    verdict: Verdict, kind: Kind | None, seen: int | None, last_seq: int, *, asked: bool
+) -> bool:
     """Tell whether somebody else answered first.
 
     Parameters
@@ -79,8 +81,10 @@ def is_settled(verdict: Verdict, kind: Kind | None, seen: int | None, last_seq: 
         The last record that the operator looked at; `None` if they named the operation only.
     last_seq : int
         The operation's last record.
+    asked : bool
+        Whether a change has raised a new question since.
     """
-    if kind is None or kind not in SETTLED:
+    if kind is None or kind not in SETTLED or asked:
         return False
     if seen is None:
         return verdict in SETTLED[kind]

@@ -187,3 +187,55 @@ def test_case_35_one_step_name_in_two_runs_shares_nothing(open_run):
         assert run.step("f", effect="none").call(lambda: "a") == "a"
     with open_run("b") as run:
         assert run.step("f", effect="none").call(lambda: "b") == "b"
+
+
+def test_a_question_survives_the_kernel_and_is_withdrawn_when_the_change_is(open_run):
+    """It is on record: another process can answer it, and the old code silences it."""
+    changed = make('def work(x):\n    return "b" + x\n')
+    with open_run() as run:
+        run.call(make(BASE), "x")
+    with pytest.raises(dnb.IncompatibleCheckpoint), open_run() as run:
+        run.call(changed, "x")
+    with open_run() as run:
+        assert 'run.keep("work#1")' in run.status_view().to_text()
+        with pytest.raises(dnb.IncompatibleCheckpoint, match="code of the step"):
+            run.step("other", effect="none").call(lambda: 1)
+        assert run.call(make(BASE), "x") == "ax"
+        assert run.step("other", effect="none").call(lambda: 1) == 1
+        with pytest.raises(dnb.VerdictRefused, match="nothing to keep"):
+            run.keep("work#1")
+
+
+def test_a_second_change_is_a_new_question(open_run):
+    """A record that was kept once can be kept again, for another change."""
+
+    def pay(amount):
+        return amount
+
+    with open_run() as run:
+        run.call(pay, 1)
+    for amount in (2, 3):
+        with open_run() as run:
+            with pytest.raises(dnb.IncompatibleCheckpoint):
+                run.call(pay, amount)
+            run.keep("pay#1")
+        with open_run() as run:
+            assert run.call(pay, amount) == 1
+
+
+def test_a_kept_failure_is_still_a_failure(open_run):
+    """Keeping a record keeps what it says, also when it says that the step failed."""
+
+    def program(x):
+        with open_run() as run:
+
+            def fail(x):
+                raise ValueError("no")
+
+            try:
+                run.step(effect="none", on_change="keep").call(fail, x)
+            except ValueError as error:
+                run.step("after", effect="none").call(lambda: 1)
+                return str(error)
+
+    assert program(1) == program(2) == program(2) == "no"

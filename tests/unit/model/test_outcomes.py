@@ -59,13 +59,13 @@ def test_the_fold_agrees_with_the_table_for_every_pair_of_records(first, second,
     assert fold.operations["s#1"].outcome(NOW) is OUTCOMES[Effect(effect), second]
 
 
-@pytest.mark.parametrize("remark", [Kind.UNDECIDED, Kind.EVIDENCE, Kind.CONTESTED])
+@pytest.mark.parametrize("remark", [Kind.ASKED, Kind.UNDECIDED, Kind.EVIDENCE, Kind.CONTESTED])
 def test_a_remark_changes_no_outcome(remark):
     """What a reconciler could not decide, or a second verdict said, is history only."""
     fold = Fold.of([record(1, Kind.INTENDED), record(2, Kind.COMPLETED, result="1")])
     before = fold.operations["s#1"]
 
-    fold.apply(record(3, remark))
+    fold.apply(record(3, remark, changes=["code"]))
 
     after = fold.operations["s#1"]
     assert (after.kind, after.result, after.last_seq) == (before.kind, "1", 3)
