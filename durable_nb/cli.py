@@ -1,0 +1,417 @@
+"""The command line: `durable-nb`, or `python -m durable_nb.cli`."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final, TypeVar
+
+import click
+
+from durable_nb import __version__
+from durable_nb.engine import store as stores
+from durable_nb.faces import look, show
+from durable_nb.faces.arguments import parse_reconcilers, parse_result, telling
+from durable_nb.faces.output import (
+    DONE,
+    ERROR,
+    PERSON_NEEDED,
+    USAGE,
+    Face,
+    console,
+    debug_option,
+    json_option,
+    verb,
+)
+from durable_nb.faces.plain import clean, rows_of
+from durable_nb.faces.problems import Verbs
+from durable_nb.journal import mirror
+from durable_nb.journal.errors import MirrorSkipped
+from durable_nb.model.errors import VerdictRefused
+from durable_nb.model.outcomes import Effect, Outcome
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXTRA: Final = "pip install 'durable-nb[demo]'"
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="durable-nb")
+def cli() -> None:
+    r"""See what resumable runs have done, and settle what they cannot know.
+
+    \b
+    completed   a result is on record; it is never done again
+    incomplete  nothing outside is in doubt; the next kernel does it
+    unknown     it may have happened; only evidence settles it (confirm or deny)
+
+    OP is an operation's id (`refund[o-1]#1`), its name if only one has it, or the row number that
+    `show` prints. Exit codes: 0 done, 1 error, 2 wrong call, 3 a person is needed.
+    """
+
+
+_run: Callable[[F], F] = click.argument("name", metavar="RUN")
+_op: Callable[[F], F] = click.argument("op", metavar="OP")
+_reason: Callable[[F], F] = click.option(
+    "--reason", required=True, callback=telling, help="Why; kept in the history."
+)
+
+
+# -- looking -----------------------------------------------------------------------------------
+
+
+@cli.command(name="runs")
+@verb
+def runs_(face: Face) -> int:
+    r"""List the runs of the store, and where each stands.
+
+    \b
+    Example:
+      durable-nb runs --store .durable
+    """
+    show.runs(face, look.list_runs(face))
+    return DONE
+
+
+@cli.command(name="show")
+@_run
+@click.argument("op", metavar="[OP]", required=False)
+@verb
+def show_(face: Face, name: str, op: str | None) -> int:
+    r"""Show a run or one operation; exits 3 if a person is needed.
+
+    A run that a kernel holds is shown as its mirror has it, at most two seconds old.
+
+    \b
+    Example:
+      durable-nb show refund-17
+    """
+    picture = look.picture(face, name)
+    if op is None:
+        show.run(face, picture)
+        return PERSON_NEEDED if picture.open else DONE
+    if picture.held_by:
+        row = look.in_mirror(picture, op)
+        show.operation(face, picture, row, history=None)
+    else:
+        with look.reading(face, name) as run:
+            row, history = look.in_journal(run, op), rows_of(run.history(op))
+        show.operation(face, picture, row, history)
+    return PERSON_NEEDED if row["outcome"] == Outcome.UNKNOWN else DONE
+
+
+@cli.command()
+@_run
+@click.argument("op", metavar="[OP]", required=False)
+@verb
+def history(face: Face, name: str, op: str | None) -> int:
+    r"""Print the records of a run or of one operation.
+
+    \b
+    Example:
+      durable-nb history refund-17 'charge#1'
+    """
+    with look.reading(face, name) as run:
+        records = rows_of(run.history(op))
+    show.history(face, records)
+    return DONE
+
+
+@cli.command()
+@click.argument("query")
+@verb
+def sql(face: Face, query: str) -> int:
+    r"""Ask the store in SQL, over the views runs and operations.
+
+    The dialect is DuckDB's. It reads the mirrors: a view, never evidence.
+
+    \b
+    Example:
+      durable-nb sql "SELECT run, id FROM operations WHERE outcome = 'unknown'"
+    """
+    for name, note in look.refresh(face).items():
+        face.say(f"{name}: as its mirror has it ({note})")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MirrorSkipped)
+        frame = mirror.query(stores.store_folder(face.store), query)
+    for warning in caught:
+        face.say(f"warning: {warning.message}")
+    rows = rows_of(frame)
+    if face.as_json:
+        face.emit(rows)
+    else:
+        headings = [str(c) for c in frame.columns]
+        face.table(headings, [[show.cell(row[c]) for c in headings] for row in rows])
+    return DONE
+
+
+# -- settling ----------------------------------------------------------------------------------
+
+
+@cli.command()
+@_run
+@_op
+@click.argument("result", required=False)
+@click.option("--evidence", required=True, callback=telling, help="How it is known.")
+@click.option(
+    "--result-file", type=click.File("rb"), help="Read RESULT from a file; - is standard input."
+)
+@verb
+def confirm(
+    face: Face,
+    name: str,
+    op: str,
+    result: str | None,
+    evidence: str,
+    result_file: BinaryIO | None,
+) -> int:
+    r"""Record that an operation happened; replay then returns RESULT.
+
+    RESULT is JSON, else a Python literal; without it replay returns None. One that begins with a
+    dash goes after `--`.
+
+    \b
+    Example:
+      durable-nb confirm refund-17 'charge#1' '{"id": "re_1"}' --evidence "seen in the shop"
+    """
+    if result is not None and result_file is not None:
+        raise click.UsageError("give RESULT or --result-file, not both.")
+    if result_file is not None:
+        result = result_file.read().decode("utf-8", "replace")
+    value = None if result is None else parse_result(result)
+    with look.operating(face, name) as run:
+        view = run.confirm(op, value, evidence=evidence)
+        said = f"it happened; replay returns {view.result_preview or 'None'}"
+        show.settled(face, run, "confirmed", view, said)
+    return DONE
+
+
+@cli.command()
+@_run
+@_op
+@click.option("--evidence", default="", callback=telling, help="How it is known.")
+@verb
+def deny(face: Face, name: str, op: str, evidence: str) -> int:
+    r"""Record that an operation did not happen: it is done again.
+
+    Its idempotency key stays the same.
+
+    \b
+    Example:
+      durable-nb deny refund-17 'charge#1' --evidence "no such payment in the ledger"
+    """
+    with look.operating(face, name) as run:
+        view = run.deny(op, evidence=evidence)
+        said = "it did not happen; the next kernel does it, under the same idempotency key"
+        show.settled(face, run, "denied", view, said)
+    return DONE
+
+
+@cli.command()
+@_run
+@_op
+@_reason
+@click.option(
+    "--effect",
+    type=click.Choice(["stands", "compensated"]),
+    help="What became of a completed external effect: it stands, or it was undone.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask about what depends on it.")
+@verb
+def invalidate(face: Face, name: str, op: str, reason: str, effect: str | None, yes: bool) -> int:
+    r"""Record that a result no longer counts: it is done again.
+
+    It gets a new idempotency key. What depends on it is shown first. On a terminal you are
+    asked; elsewhere --yes is needed.
+
+    \b
+    Example:
+      durable-nb invalidate refund-17 'plan#1' --reason "wrong customer" --yes
+    """
+    with look.reading(face, name) as run:
+        view, cascade = run.get(op), run.dependants(op)
+        views = [view, *(run.get(below) for below in cascade.below)]
+    effects = [
+        v.id for v in views if v.effect == Effect.EXTERNAL and v.outcome == Outcome.COMPLETED
+    ]
+    if effects and effect is None:
+        raise click.UsageError(
+            f"the effect of {clean(', '.join(effects))} happened; say what becomes of it: "
+            "--effect stands (it stays, and doing it again adds another) or "
+            "--effect compensated (it was undone). Nothing was changed."
+        )
+    touched = {"below": list(cascade.below), "suspect": list(cascade.suspect)}
+    if (cascade.below or cascade.suspect) and not yes:
+        face.say(str(cascade))
+        if not sys.stdin.isatty():
+            face.say("Nothing was changed: add --yes to invalidate it.")
+            if face.as_json:
+                face.emit({"run": name, "verdict": None, "operation": view.as_dict(), **touched})
+            return USAGE
+        if not click.confirm("Invalidate it?", err=True):
+            face.say("Nothing was changed.")
+            return ERROR
+    with look.operating(face, name) as run:
+        if run.dependants(view) != cascade:
+            why = "what depends on it has changed while you looked. Look again."
+            raise VerdictRefused(view.id, "invalidate", why)
+        run.invalidate(view, reason, effect=effect)
+        said = f"its result no longer counts; invalidated with it: {len(cascade.below)}, "
+        said += f"checked when reached: {len(cascade.suspect)}"
+        show.settled(face, run, "invalidated", run.get(view.id), said, touched)
+    return DONE
+
+
+@cli.command()
+@_run
+@_op
+@click.option("--reason", default="", callback=telling, help="Why; kept in the history.")
+@verb
+def keep(face: Face, name: str, op: str, reason: str) -> int:
+    r"""Use a recorded result although its inputs or code changed.
+
+    \b
+    Example:
+      durable-nb keep refund-17 'plan#1' --reason "only the wording changed"
+    """
+    with look.operating(face, name) as run:
+        view = run.keep(op, reason=reason)
+        show.settled(face, run, "kept", view, "its recorded result is used")
+    return DONE
+
+
+@cli.command()
+@_run
+@_op
+@click.option("--reason", default="", callback=telling, help="Why; kept in the history.")
+@verb
+def rerun(face: Face, name: str, op: str, reason: str) -> int:
+    r"""Have an operation done again, because something changed.
+
+    It gets a new idempotency key.
+
+    \b
+    Example:
+      durable-nb rerun refund-17 'plan#1' --reason "the prompt is better now"
+    """
+    with look.operating(face, name) as run:
+        view = run.rerun(op, reason=reason)
+        show.settled(
+            face, run, "rerun", view, "the next kernel does it, under a new idempotency key"
+        )
+    return DONE
+
+
+@cli.command()
+@_run
+@_reason
+@verb
+def accept(face: Face, name: str, reason: str) -> int:
+    r"""Accept that records of a run are lost, so that it goes on.
+
+    Look at the outside world first: what they said stays unknown for good.
+
+    \b
+    Example:
+      durable-nb accept refund-17 --reason "disk was restored; the shop has no payment"
+    """
+    with look.operating(face, name) as run:
+        if not run.fold.doubted:
+            raise VerdictRefused(
+                f"a loss of run {name!r}", "accept", "none of its records is lost."
+            )
+        run.accept(reason)
+        show.settled(face, run, "accepted", None, "the loss is accepted; the run goes on")
+    return DONE
+
+
+@cli.command()
+@_run
+@click.option(
+    "--reconciler",
+    "reconcilers",
+    multiple=True,
+    metavar="STEP=MODULE:FUNCTION",
+    help="Ask this importable function about the unknown operations of STEP; repeatable.",
+)
+@verb
+def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
+    r"""Ask reconcilers about unknown operations.
+
+    Exits 3 if some stay unknown.
+
+    Only functions that can be imported are reached from here; those of a notebook are asked there.
+
+    \b
+    Example:
+      durable-nb reconcile refund-17 --reconciler charge=shop.lookups:find_charge
+    """
+    asked = parse_reconcilers(reconcilers)
+    with look.operating(face, name) as run:
+        before = run.unknown()
+        for step in sorted(set(asked) - {view.name for view in before}):
+            face.say(f"no unknown operation is named {step!r}, so its reconciler is not asked")
+        with face.working("asking ..."):
+            left = run.reconcile(**asked)
+        settled = [run.get(v.id) for v in before if v.id not in {u.id for u in left}]
+        waits = show.reconciled(face, run, settled, left)
+    return PERSON_NEEDED if waits else DONE
+
+
+# -- the demo ----------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option(
+    "--model",
+    type=click.Choice(["scripted", "smollm2"]),
+    default="scripted",
+    show_default=True,
+    help="Who decides: a script, or a real small model on this machine.",
+)
+@click.option("--lab", is_flag=True, help="Open the notebook in JupyterLab, to kill it by hand.")
+@click.option(
+    "--keep",
+    "folder",
+    type=click.Path(file_okay=False),
+    help="A new folder for ledgers, journal and notebook; else they are removed.",
+)
+@json_option
+@debug_option
+@click.pass_context
+def demo(ctx: click.Context, model: str, lab: bool, folder: str | None, as_json: bool) -> None:
+    r"""Kill an agent's kernel three times, and count effects.
+
+    The shop's own ledger tells what really happened, with durable_nb and without.
+
+    \b
+    Example:
+      durable-nb demo --json
+    """
+    if lab and as_json:
+        raise click.UsageError("--lab is for a person; it has no --json.")
+    try:
+        from durable_nb.demo.lab import WORK_FOLDER, run_lab
+        from durable_nb.demo.runner import run_demo
+    except ImportError as error:
+        why = error.__cause__ or error
+        raise click.ClickException(
+            f"the demo needs packages that are not installed ({why}). Nothing was started. "
+            f"Run: {_EXTRA}"
+        ) from error
+    if lab:
+        ctx.exit(run_lab(model=model, folder=folder or WORK_FOLDER))
+    run_demo(model=model, json=as_json, keep=folder, console=console(stderr=as_json))
+
+
+def main() -> None:
+    """Run the command line, and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a character still shows the rest
+            stream.reconfigure(errors="backslashreplace")
+    cli(prog_name="durable-nb")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""The answers: what each verb prints, as tables for people or as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from durable_nb.engine.run import Run
+from durable_nb.engine.views import OperationView
+from durable_nb.faces.look import Picture, operation_row
+from durable_nb.faces.output import Face
+from durable_nb.faces.plain import clean, moment, rows_of, short
+from durable_nb.faces.settling import Question, questions
+from durable_nb.model.outcomes import Outcome
+
+_OPERATION: Final = ("row", "operation", "effect", "outcome", "attempt", "result or error")
+_RUNS: Final = ("run", "status", *map(str, Outcome), "updated (UTC)", "folder")
+_FIELDS: Final = (
+    "id", "row", "effect", "outcome", "attempt", "idempotency_key", "started", "ended",
+    "duration_s", "usd", "tokens", "result", "error", "why",
+)  # fmt: skip
+
+
+def cell(value: object) -> str:
+    """Show one cell of a table."""
+    return "" if value is None else short(value, 80)
+
+
+def runs(face: Face, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the runs of a store."""
+    if face.as_json:
+        face.emit([{**row, "note": row["note"] or None} for row in found])
+        return
+    if not found:
+        face.say('no runs here. A notebook makes the first: run = durable_nb.open_run("name")')
+        return
+    rows = []
+    for row in found:
+        counts = [cell(row[str(outcome)]) for outcome in Outcome]
+        rows.append(
+            [row["name"], row["status"] or "?", *counts, moment(row["updated"]), row["folder"]]
+        )
+    face.table(_RUNS, rows)
+    for row in found:
+        if row["note"]:
+            face.say(f"{row['name']}: {row['note']}")
+
+
+def run(face: Face, picture: Picture) -> None:
+    """Print a run: its operations, and what is open in it."""
+    _say_source(face, picture)
+    if face.as_json:
+        face.emit(picture.as_dict())
+        return
+    c = picture.counts
+    face.line(
+        f"run {picture.run} · {picture.status} · {c['completed']} completed, "
+        f"{c['incomplete']} incomplete, {c['unknown']} unknown",
+        style="bold",
+    )
+    if picture.headline:
+        face.line(picture.headline)
+    rows = [_operation_cells(op) for op in picture.operations]
+    rows += [["", name, "", "incomplete", "", "expected, not begun"] for name in picture.expected]
+    if rows:
+        face.table(_OPERATION, rows)
+    _print_open(face, picture.open)
+
+
+def _operation_cells(op: Mapping[str, Any]) -> list[str]:
+    said = op["error"] or op["result"]
+    if op["live"]:
+        said = "running"
+    elif op["outcome"] == Outcome.UNKNOWN:
+        said = f"it may have happened ({op['error']})" if op["error"] else "it may have happened"
+    return [
+        str(op["row"]), str(op["id"]), str(op["effect"]), str(op["outcome"]), str(op["attempt"]),
+        cell(said),
+    ]  # fmt: skip
+
+
+def _print_open(face: Face, found: Sequence[Question]) -> None:
+    for question in found:
+        face.line(question.question)
+        face.line(f"    {question.line}")
+
+
+def _say_source(face: Face, picture: Picture) -> None:
+    """Say that this is a mirror, whose, and how old."""
+    if picture.published is not None:
+        age = max(0.0, (datetime.now(UTC) - picture.published).total_seconds())
+        face.say(
+            f"held by {picture.held_by}\n"
+            f"This is its mirror, published {age:.0f} s ago; the owner publishes a change within "
+            "2 s. Verdicts are given in its notebook."
+        )
+
+
+def operation(
+    face: Face,
+    picture: Picture,
+    row: Mapping[str, Any],
+    history: Sequence[Mapping[str, Any]] | None,
+) -> None:
+    """Print one operation; without a history where only the mirror can be read."""
+    _say_source(face, picture)
+    mine = [q for q in picture.open if q.operation == row["id"]]
+    if face.as_json:
+        face.emit({"operation": row, "history": history, "open": [q.as_dict() for q in mine]})
+        return
+    for name in _FIELDS:
+        if row.get(name) not in (None, ""):
+            face.line(f"{name:<16} {clean(row[name])}")
+    for name, value in (row.get("inputs") or {}).items():
+        face.line(f"input {clean(name)} = {clean(value)}")
+    if history is None:
+        face.say("Its history is in the journal, which its owner holds.")
+    else:
+        face.line("")
+        _print_records(face, history)
+    _print_open(face, mine)
+
+
+def history(face: Face, records: Sequence[Mapping[str, Any]]) -> None:
+    """Print records."""
+    if face.as_json:
+        face.emit(records)
+    else:
+        _print_records(face, records)
+
+
+def _print_records(face: Face, records: Sequence[Mapping[str, Any]]) -> None:
+    headings = ("seq", "time (UTC)", "operation", "record", "attempt", "epoch", "by", "detail")
+    names = ("op", "kind", "attempt", "epoch", "actor", "detail")
+    face.table(
+        headings,
+        [[r["seq"], moment(r["ts"]), *(cell(r[name]) for name in names)] for r in records],
+    )
+
+
+def settled(
+    face: Face,
+    run: Run,
+    verdict: str,
+    view: OperationView | None,
+    said: str,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what was recorded, and what is still open."""
+    counts = run.status_view().counts
+    if face.as_json:
+        row = None if view is None else operation_row(view)
+        more = more or {}
+        face.emit({"run": run.name, "verdict": verdict, "operation": row, **more, **counts})
+        return
+    face.line(f"{view.id if view else run.name}: {verdict}. {said[:1].upper()}{said[1:]}.")
+    left = counts[str(Outcome.UNKNOWN)]
+    face.line(f"{left} still unknown." if left else "Nothing is unknown in this run.")
+
+
+def reconciled(
+    face: Face, run: Run, done: Sequence[OperationView], left: Sequence[OperationView]
+) -> bool:
+    """Print what was settled and what stays unknown; tell whether a person is needed."""
+    doubt = str(run.fold.doubted.get("why")) if run.fold.doubted else ""
+    found = questions(face, run.name, [view.as_dict() for view in left], doubt)
+    if face.as_json:
+        document = {
+            "run": run.name,
+            "settled": [operation_row(v) for v in done],
+            "unknown": [operation_row(v) for v in left],
+            "open": [q.as_dict() for q in found],
+        }
+        face.emit(document)
+    else:
+        for view in done:
+            happened = view.outcome == Outcome.COMPLETED
+            what = f"it happened: {view.result_preview or 'None'}" if happened else "it did not"
+            face.line(f"{view.id}: settled, {what}")
+        for view in left:
+            face.line(f"{view.id}: still unknown{_last_word(run, view)}")
+        if not left:
+            face.line("Nothing is unknown in this run.")
+        _print_open(face, found)
+    return bool(found)
+
+
+def _last_word(run: Run, view: OperationView) -> str:
+    """Give what the last reconciler said."""
+    said = [r["detail"] for r in rows_of(run.history(view.id)) if r["kind"] == "undecided"]
+    return f" ({said[-1]})" if said else ""

@@ -1,0 +1,1 @@
+"""What tests that kill processes share: child programs, and a ledger outside of the toolkit."""

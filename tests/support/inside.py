@@ -1,0 +1,115 @@
+"""What a child program starts with: ``from support.inside import *``.
+
+Nothing in here is a hook of the toolkit: crash points are the bodies of steps, and, where the
+boundary lies within the toolkit, functions that are patched in the child alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import durable_nb as dnb
+from durable_nb.journal.duckdb_journal import DuckDBJournal
+from durable_nb.model.records import Draft, Record
+from support.ledger import Ledger
+
+#: As the test gave them on the command line.
+store = Path(sys.argv[1])
+ledger = Ledger(Path(sys.argv[2]))
+more = sys.argv[3:]
+
+# A test run in the background has SIGINT ignored, and its children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def die() -> NoReturn:
+    """End this process with SIGKILL, here and now."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("SIGKILL returned")
+
+
+def tell(**facts: Any) -> None:
+    """Tell the test what this process saw."""
+    print(json.dumps(facts), flush=True)
+
+
+def outcomes(run: dnb.Run) -> dict[str, str]:
+    """Give what the journal proves of each operation."""
+    frame = run.operations()
+    return dict(zip(frame["id"], frame["outcome"], strict=True))
+
+
+def kinds(run: dnb.Run, op: str) -> list[str]:
+    """Give the kinds of an operation's records, in order."""
+    return list(run.history(op)["kind"])
+
+
+def die_at(op: str, kind: str, when: str) -> None:
+    """Die just before, or just after, the journal takes a record of this operation and kind."""
+    append = DuckDBJournal.append
+
+    def watched(
+        self: DuckDBJournal, drafts: Sequence[Draft], *, lazy: bool = False
+    ) -> list[Record]:
+        here = any(d.op == op and d.kind == kind for d in drafts)
+        if here and when == "before":
+            die()
+        records = append(self, drafts, lazy=lazy)
+        if here and when == "after":
+            die()
+        return records
+
+    DuckDBJournal.append = watched  # type: ignore[method-assign]
+
+
+def note_acknowledged(path: Path) -> None:
+    """Write down each record that the journal has acknowledged, before the program goes on."""
+    append = DuckDBJournal.append
+    waiting: list[Record] = []
+
+    def watched(
+        self: DuckDBJournal, drafts: Sequence[Draft], *, lazy: bool = False
+    ) -> list[Record]:
+        records = append(self, drafts, lazy=lazy)
+        waiting.extend(records)
+        if not lazy:  # lazy ones are promised only once a commit took them along
+            lines = "".join(f"{r.seq}\t{r.op}\t{r.kind}\n" for r in waiting)
+            waiting.clear()
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(fd, lines.encode())
+            os.close(fd)
+        return records
+
+    DuckDBJournal.append = watched  # type: ignore[method-assign]
+
+
+__all__ = [
+    "Ledger",
+    "Path",
+    "asyncio",
+    "die",
+    "die_at",
+    "dnb",
+    "json",
+    "kinds",
+    "ledger",
+    "more",
+    "note_acknowledged",
+    "os",
+    "outcomes",
+    "signal",
+    "store",
+    "sys",
+    "tell",
+    "threading",
+    "time",
+]

@@ -1,0 +1,172 @@
+"""The demo's options, and help and documentation that cannot go stale."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from support.terminal import ROOT, do
+
+import durable_nb as dnb
+from durable_nb import cli as commands
+
+# -- the demo ----------------------------------------------------------------------------------
+
+
+def test_a_missing_extra_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without nbclient the demo says what to install, and starts nothing."""
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    monkeypatch.delitem(sys.modules, "durable_nb.demo.runner", raising=False)
+    result = do("demo")
+    assert result.exit_code == 1
+    assert "pip install 'durable-nb[demo]'" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_the_demo_gets_its_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`demo` and `demo --lab` hand over the model, the folder, and where to print."""
+    from durable_nb.demo import lab, runner
+
+    calls: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(runner, "run_demo", lambda **given: calls.append(given))
+    monkeypatch.setattr(lab, "run_lab", lambda **given: calls.append(given) or 0)
+    assert do("demo", "--json", "--keep", tmp_path / "d").exit_code == 0
+    assert do("demo", "--lab", "--model", "smollm2", "--keep", tmp_path / "d").exit_code == 0
+    assert do("demo", "--lab", "--json").exit_code == 2
+    assert do("demo", "--model", "gpt").exit_code == 2
+    assert (calls[0]["model"], calls[0]["json"]) == ("scripted", True)
+    assert calls[0]["console"].stderr
+    assert (calls[1]["model"], calls[1]["folder"]) == ("smollm2", str(tmp_path / "d"))
+    assert len(calls) == 2
+
+
+# -- help and documentation --------------------------------------------------------------------
+
+
+def everything() -> dict[str, click.Command]:
+    return dict(commands.cli.commands)
+
+
+@pytest.mark.parametrize("name", sorted(everything()))
+def test_every_help_has_an_example_that_is_a_right_call(name: str) -> None:
+    """`--help` teaches: its example parses."""
+    shown = do(name, "--help")
+    assert shown.exit_code == 0
+    found = re.search(r"Example:\n    durable-nb (.+)", shown.stdout)
+    assert found, shown.stdout
+    words = shlex.split(found[1])
+    command = everything()[words[0]]
+    assert words[0] == name
+    with command.make_context(name, words[1:]) as context:
+        assert context.params
+
+
+def test_the_help_of_all_explains_the_three_outcomes() -> None:
+    """Each outcome has its line in `durable-nb --help`."""
+    lines = do("--help").stdout.splitlines()
+    for outcome in ("completed", "incomplete", "unknown"):
+        assert sum(line.strip().startswith(outcome + " ") for line in lines) == 1
+    assert dnb.__version__ in do("--version").stdout
+
+
+SECTION = re.compile(r"^#+ +`?durable-nb (\S+?)`?\s*$(.*?)(?=^#+ |\Z)", re.M | re.S)
+SHARED = ("--help", "--debug", "--store", "--json")
+
+
+def undocumented(text: str, known: Mapping[str, click.Command]) -> list[str]:
+    sections: dict[str, str] = {}
+    for name, body in SECTION.findall(text):
+        sections[name] = sections.get(name, "") + body
+    missing = []
+    for name, command in known.items():
+        if name not in sections:
+            missing.append(name)
+            continue
+        for parameter in command.params:
+            for option in parameter.opts:
+                where = text if option in SHARED else sections[name]
+                if option.startswith("--") and not re.search(rf"`[^`\n]*{option}\b", where):
+                    missing.append(f"{name} {option}")
+    return missing
+
+
+def written() -> str:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return "\n\n".join(page.read_text("utf-8") for page in pages if page.exists())
+
+
+def test_every_command_and_option_is_documented() -> None:
+    """README.md or docs/ has a section for each command, which names each of its options."""
+    assert undocumented(written(), everything()) == []
+
+
+def test_an_undocumented_command_or_option_is_noticed() -> None:
+    """The test above can fail: a new command, a new option, and a lost section are seen."""
+    new = click.Command("polish", params=[])
+    assert undocumented(written(), {**everything(), "polish": new}) == ["polish"]
+    more = click.Command("runs", params=[*everything()["runs"].params, click.Option(["--shine"])])
+    assert undocumented(written(), {"runs": more}) == ["runs --shine"]
+    without = re.sub(r"^#+ +`durable-nb deny`", "## nothing", written(), flags=re.M)
+    assert undocumented(without, everything()) == ["deny"]
+
+
+def transcripts() -> list[tuple[str, str]]:
+    """Give each command of docs/cli.md with the output that stands below it."""
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", text, re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            line, _, output = part.partition("\n")
+            while line.endswith("\\"):
+                more, _, output = output.partition("\n")
+                line = line[:-1] + more.strip()
+            found.append((line, output))
+    return found
+
+
+def steady(text: str, folder: Path) -> str:
+    """Take out what differs from one run to the next."""
+    for pattern, word in (
+        (re.escape(str(folder)), "/home/ada/work"),
+        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00)?", "TIME"),
+        (r"dnb-[0-9a-f]{32}", "KEY"),
+    ):
+        text = re.sub(pattern, word, text)
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def a_kernel_that_finds_a_change() -> None:
+    """Come to the charge of refund-19 with another amount, so that there is something to keep."""
+
+    def charge(order: str, amount: float) -> None:
+        raise AssertionError("never run: it asks")
+
+    with pytest.raises(dnb.IncompatibleCheckpoint), dnb.run("refund-19") as run:
+        run.step(key="o-1").call(charge, "o-1", 12.75)
+
+
+def said(line: str) -> str:
+    """Do a line of a transcript, with `; echo "exit $?"` at its end or not."""
+    if line.startswith("durable-nb keep"):
+        a_kernel_that_finds_a_change()
+    call, asks, _ = line.partition('; echo "exit $?"')
+    result = do(*shlex.split(call)[1:])
+    assert asks or result.exit_code == 0, (line, result.output)
+    return result.output + (f"exit {result.exit_code}\n" if asks else "")
+
+
+def test_the_documented_output_is_the_real_output(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command of docs/cli.md, in order, prints what stands there."""
+    monkeypatch.setattr("durable_nb.journal.folder.filesystem_warnings", lambda *_, **__: [])
+    found = transcripts()
+    assert len(found) > 10
+    for line, output in found:
+        assert steady(said(line), store.parent) == steady(output, store.parent), line
