@@ -51,8 +51,8 @@ def comparison_table(result: DemoResult) -> Table:
     table.add_column("with durable_nb", justify="right")
     table.add_column("without", justify="right")
     rows = (
-        ("refunds paid twice", result.refunds.duplicates, result.naive.refund_duplicates),
-        ("mails sent twice", result.mails.duplicates, result.naive.mail_duplicates),
+        ("refunds paid again", result.refunds.duplicates, result.naive.refund_duplicates),
+        ("mails sent again", result.mails.duplicates, result.naive.mail_duplicates),
     )
     for label, ours, theirs in rows:
         table.add_row(label, _verdict(ours), _verdict(theirs))

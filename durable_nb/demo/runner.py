@@ -238,9 +238,9 @@ def _without(agent: _Agent, at: Addresses) -> None:
         done = agent.once(naive.notebook(), at, Ending.KILLED, place)
         entries = agent.entries()
         agent.tell(
-            f"[red]kill {agent.kills}[/red] kernel {done.pid} at {done.place}; so far paid twice: "
+            f"[red]kill {agent.kills}[/red] kernel {done.pid} at {done.place}; so far paid again: "
             f"{ledger.count(entries, What.REFUND).duplicates}, "
-            f"mailed twice: {ledger.count(entries, What.MAIL).duplicates}"
+            f"mailed again: {ledger.count(entries, What.MAIL).duplicates}"
         )
     agent.once(naive.notebook(), at, Ending.FINISHED)
     agent.tell("It has finished, too, and knows nothing of it.")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def test_numbers_of_the_demo_are_those_of_its_ledgers(tmp_path, capsys):
     """Three kills, no duplicate, one doubt settled by the shop and one by a person."""
     story = io.StringIO()
     folder = tmp_path / "kept"
-    result = run_demo(json=True, keep=folder, console=Console(file=story, width=120))
+    result = run_demo(json=True, keep=folder, console=Console(file=story, width=200))
     printed = json.loads(capsys.readouterr().out)  # nothing else is on standard output
 
     assert printed == json.loads(result.line())
@@ -79,6 +80,28 @@ def test_numbers_of_the_demo_are_those_of_its_ledgers(tmp_path, capsys):
     assert "kill 3" in story.getvalue()
     assert "durable-nb confirm refunds" in story.getvalue()
     assert processes_of(folder) == []
+    assert [line for line in readme_lines() if line not in steady(story.getvalue())] == []
+
+
+def steady(text):
+    """Take out what differs from run to run: times, process ids, folders, seconds."""
+    for pattern, word in (
+        (r"/\S*/durable/\.durable", "STORE"),
+        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00)?", "TIME"),
+        (r"kernel \d+", "kernel PID"),
+        (r"killed in \d+ s", "killed in N s"),
+    ):
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def readme_lines():
+    """Give the lines of the README's demo output, but for the marks of rows left out."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    block = re.search(r"<!-- demo output: begin -->\n```text\n(.*?)```", readme, re.S)[1]
+    lines = [line for line in steady(block).splitlines() if line.strip() and line != "│ …"]
+    assert len(lines) > 40
+    return lines
 
 
 @pytest.mark.slow
