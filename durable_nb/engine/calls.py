@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from types import CodeType
@@ -106,10 +107,19 @@ def code_of(fn: Callable[..., Any]) -> str | None:
     return _code_digest(_innermost(fn), code) if isinstance(code, CodeType) else None
 
 
+#: Python 3.13 leaves empty fields out by default; a digest must not change with the interpreter.
+_WHOLE: Final[dict[str, Any]] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+
+
+def syntax_text(tree: ast.AST) -> str:
+    """Give a syntax tree as text: what comments, blank lines and quote style do not change."""
+    return ast.dump(tree, **_WHOLE)
+
+
 @functools.lru_cache(maxsize=4096)
 def _code_digest(fn: Callable[..., Any], code: CodeType) -> str:
     tree = _tree(fn)
-    text = _bytecode(code) if tree is None else ast.dump(tree)
+    text = _bytecode(code) if tree is None else syntax_text(tree)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{'bytecode' if tree is None else 'ast'}:{digest}"
 

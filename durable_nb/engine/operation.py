@@ -287,6 +287,8 @@ class Operation:
 
     def _refuse_changed_inputs(self) -> None:
         """Refuse a change of the arguments in place: a replay would not bring it back."""
+        if self.options.single:  # a durable cell records what it changed
+            return
         mutable = {n: v for n, v in self._inputs.items() if not isinstance(v, _ATOMS)}
         for name, digest in self.run.digests(mutable, self.id).items():
             if digest != self.facets["inputs"][name]:

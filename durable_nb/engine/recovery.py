@@ -137,20 +137,25 @@ def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, 
 def _may_run(op: Operation, state: OperationState | None) -> bool:
     """Refuse a new operation while something in the run is unknown or undecided."""
     run = op.run
-    doubts = [s for s in run.unknown_states() if s.id != op.id]
+    doubts = [s for s in run.unknown_states() if not _within(s, op)]
     if doubts:
         views = [run.view(s) for s in doubts]
         raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
     for asked in run.undecided_states():
-        if asked.id != op.id:
+        if not _within(asked, op):
             raise _question(run, asked)
     if state is not None:
         if state.effect is not Effect.NONE:
             _same_inputs_as_the_intent(op, state)
         _withdraw(op, state)
     return True
+
+
+def _within(state: OperationState, op: Operation) -> bool:
+    """Tell whether it is the operation itself, or below it: entering is how those are reached."""
+    return state.id == op.id or state.id.startswith(op.id + "/")
 
 
 def _same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:

@@ -23,7 +23,7 @@ def test_a_notebook_of_the_repository_runs_as_it_is_printed(notebook, tmp_path):
                 sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout=60",
                 "-p", "no:cacheprovider", "-q", notebook.name,
             ],
-            cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300,
+            cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-5000:]
 

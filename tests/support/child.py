@@ -70,6 +70,11 @@ class Child:
         if self._process.poll() is None:
             self.kill()
 
+    def first_line(self) -> str:
+        """Wait for the first line that it prints."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
     def kill(self) -> Ended:
         """End the whole group with SIGKILL."""
         os.killpg(self.pid, signal.SIGKILL)

@@ -109,3 +109,21 @@ def test_while_nothing_is_settled_the_reconciled_step_stops_the_run(open_run, ef
             run.step("send", reconcile=lambda op: None).call(lost(effects))
         with pytest.raises(dnb.UnknownOutcome):
             run.step("next", effect="none").call(lambda: 1)
+
+
+def test_the_reconciler_of_a_step_inside_a_container_is_reached(open_run, effects):
+    """Entering the container is how its unknown child is reached; anything else stays stopped."""
+    look_up = lambda op: dnb.Happened("found")  # noqa: E731
+
+    def outer(run, reconcile):
+        return run.step("send", reconcile=reconcile).call(lost(effects))
+
+    step = {"effect": "none", "inputs": {}}
+    with open_run() as run:
+        with pytest.raises(dnb.UnknownOutcome):
+            run.step("outer", **step).call(outer, run, None)
+    with open_run() as run:
+        with pytest.raises(dnb.UnknownOutcome):
+            run.step("beside", **step).call(lambda: 1)
+        assert run.step("outer", **step).call(outer, run, look_up) == "found"
+    assert effects.count == 1

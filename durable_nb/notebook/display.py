@@ -1,0 +1,86 @@
+"""A run as static HTML: what a reopened notebook still shows when no widget is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any, Final
+
+from durable_nb.engine.views import StatusView
+
+#: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.
+_COLOURS: Final[Mapping[str, str]] = {
+    "completed": "#1a7f37",
+    "incomplete": "#6e7781",
+    "unknown": "#9a6700",
+}
+_CELL: Final = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
+_MONO: Final = "font-family:monospace;white-space:pre-wrap"
+
+
+class Shown:
+    """A status as IPython displays it: HTML where that is shown, else plain text."""
+
+    def __init__(self, view: StatusView) -> None:
+        self._view = view
+
+    def _repr_html_(self) -> str:
+        return status_html(self._view)
+
+    def __repr__(self) -> str:
+        return self._view.to_text()
+
+
+def status_html(view: StatusView) -> str:
+    """Render a run's status as static HTML, everything in it escaped.
+
+    Parameters
+    ----------
+    view : StatusView
+        From ``run.status_view()``.
+
+    Returns
+    -------
+    str
+        One element without scripts, with the same words as ``view.to_text()``.
+    """
+    c = view.counts
+    counts = ", ".join(f"{c[k]} {k}" for k in ("completed", "incomplete", "unknown"))
+    head = f"<b>run {_text(view.run)}</b> · {_text(view.status)} · {_text(counts)}"
+    money = _money(view)
+    parts = [f"<div>{head}{money}</div>"]
+    if view.headline:
+        parts.append(f"<div>{_text(view.headline)}</div>")
+    if view.rows:
+        rows = "".join(_row(r) for r in view.rows)
+        header = "".join(f'<th style="{_CELL}">{h}</th>' for h in ("operation", "outcome", ""))
+        parts.append(
+            f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead>'
+            f"<tbody>{rows}</tbody></table>"
+        )
+    if view.restored:
+        parts.append(f"<div>{view.restored} from record, not run again</div>")
+    for what, line in view.open:
+        parts.append(f'<div>{_text(what)} <code style="{_MONO}">{_text(line)}</code></div>')
+    return f'<div class="durable-nb-status" role="status">{"".join(parts)}</div>'
+
+
+def _row(row: Any) -> str:
+    colour = _COLOURS.get(row.outcome, "inherit")
+    indent = f"padding-left:{1.2 * row.depth:.1f}em"
+    return (
+        f'<tr><td style="{_CELL};{indent};font-family:monospace">{_text(row.label)}</td>'
+        f'<td style="{_CELL}"><span style="color:{colour}">{_text(row.sign)}</span> '
+        f"{_text(row.outcome)}</td>"
+        f'<td style="{_CELL}">{_text(row.note)}</td></tr>'
+    )
+
+
+def _money(view: StatusView) -> str:
+    if view.usd is None:
+        return ""
+    return f" · {'at least ' if view.at_least else ''}${view.usd:.2f}"
+
+
+def _text(value: object) -> str:
+    return escape(str(value), quote=True)

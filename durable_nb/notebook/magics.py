@@ -1,0 +1,223 @@
+"""`%durable VERB ...`: the operator's side of a run, typed in a notebook."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from IPython.core.error import UsageError
+from IPython.display import display
+
+from durable_nb.engine import listing, store
+from durable_nb.engine.context import OPEN, current_run
+from durable_nb.engine.run import Run
+from durable_nb.engine.settle import FATES
+from durable_nb.model.errors import DurableError
+from durable_nb.notebook.display import Shown
+from durable_nb.notebook.hooks import surroundings
+from durable_nb.notebook.options import HELP as CELL_HELP
+
+HELP: Final = """\
+%durable run NAME                        open or resume a run, as the variable `run`
+%durable status [RUN]                    what is done, what is open, and how to settle it
+%durable panel [RUN]                     the same as a table
+%durable confirm OP RESULT [--evidence E]    it happened, with this result
+%durable deny OP [--evidence E]          it did not happen: it is done again
+%durable invalidate OP --reason R [--effect stands|compensated]
+                                         its result no longer counts: it is done again
+%durable help                            this, and %%durable
+
+OP is an operation's id (charge#1), its name, or its row number in the status. RESULT is a Python
+expression; what it names is looked up in the notebook.
+"""
+
+#: Run states in which there is nothing left to do.
+_DONE: Final = frozenset({"finished"})
+
+
+class Verbs:
+    """The verbs of `%durable`, for one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._verbs: Mapping[str, Callable[[str], None]] = {
+            "run": self._run,
+            "status": self._status,
+            "panel": self._panel,
+            "confirm": self._confirm,
+            "deny": self._deny,
+            "invalidate": self._invalidate,
+            "help": self._help,
+        }
+
+    def __call__(self, line: str) -> None:
+        """Do what the line says.
+
+        Raises
+        ------
+        UsageError
+            No such verb, or something is missing. Nothing was changed.
+        """
+        verb, _, rest = line.strip().partition(" ")
+        act = self._verbs.get(verb or "help")
+        if act is None:
+            raise UsageError(
+                f"%durable has no verb {verb!r}; verbs are {', '.join(self._verbs)}. Nothing was "
+                "changed. %durable help shows how each is used."
+            )
+        try:
+            act(rest.strip())
+        except DurableError as problem:
+            raise UsageError(f"%durable {verb}: {problem}") from None
+
+    # -- verbs ---------------------------------------------------------------------------
+
+    def _run(self, rest: str) -> None:
+        words = _words(rest)
+        if len(words) != 1:
+            raise UsageError("%durable run needs one name. Example: %durable run refund-17")
+        run = store.open_run(words[0], **surroundings())
+        names = self._shell.user_ns
+        held = names.get("run")
+        if held is None or held is run or (isinstance(held, Run) and not held.is_open):
+            names["run"] = run
+        else:
+            print(
+                "the variable `run` is taken, so it stays as it is; the run is the active one all "
+                f'the same (some_name = durable_nb.open_run("{run.name}") gives it a name)'
+            )
+        if run.states():
+            print(run.status_view().to_text())
+
+    def _status(self, rest: str) -> None:
+        print(self._find(rest).status_view().to_text())
+
+    def _panel(self, rest: str) -> None:
+        display(Shown(self._find(rest).status_view()))  # type: ignore[no-untyped-call]
+
+    def _confirm(self, rest: str) -> None:
+        rest, evidence = _take(rest, "--evidence")
+        op, _, result = rest.partition(" ")
+        if not op or not result.strip():
+            raise UsageError(
+                "%durable confirm needs an operation and its result. Example: "
+                '%durable confirm charge#1 {"id": "ch_1"} --evidence "seen in the dashboard". '
+                "Nothing was changed."
+            )
+        view = self._active().confirm(_ref(op), self._value(result), evidence=evidence)
+        print(f"{view.id}: confirmed; replay returns {view.result_preview}")
+
+    def _deny(self, rest: str) -> None:
+        rest, evidence = _take(rest, "--evidence")
+        op = _only(rest, "%durable deny charge#1 --evidence E")
+        view = self._active().deny(_ref(op), evidence=evidence)
+        print(f"{view.id}: denied; it is done again under the same key")
+
+    def _invalidate(self, rest: str) -> None:
+        rest, effect = _take(rest, "--effect")
+        rest, reason = _take(rest, "--reason")
+        example = '%durable invalidate charge#1 --reason "wrong amount" --effect compensated'
+        op = _only(rest, example)
+        if not reason:
+            raise UsageError(f"%durable invalidate needs --reason. Example: {example}")
+        if effect and effect not in FATES:
+            raise UsageError(f"--effect is {' or '.join(FATES)}. Example: {example}")
+        print(self._active().invalidate(_ref(op), reason, effect=effect or None))
+
+    def _help(self, rest: str) -> None:
+        print(f"{HELP}\n{CELL_HELP}")
+
+    # -- finding -------------------------------------------------------------------------
+
+    def _active(self) -> Run:
+        run = current_run()
+        if run is None:
+            raise UsageError("no run is open here. Open one first: %durable run NAME")
+        return run
+
+    def _find(self, rest: str) -> Run:
+        name = rest.strip()
+        if not name:
+            return self._active()
+        for run in reversed(OPEN.all()):
+            if run.name == name:
+                return run
+        held = self._shell.user_ns.get(name)
+        if isinstance(held, Run):
+            return held
+        known = ", ".join(run.name for run in OPEN.all()) or "none"
+        raise UsageError(f"no run {name!r} is open here (open: {known}). %durable run {name}")
+
+    def _value(self, text: str) -> Any:
+        """Read a result: a literal, else an expression over the notebook's names."""
+        try:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            pass
+        try:
+            return eval(text.strip(), self._shell.user_global_ns, self._shell.user_ns)
+        except Exception as problem:
+            raise UsageError(
+                f"%durable confirm: the result {text.strip()!r} is no Python expression here "
+                f"({type(problem).__name__}: {problem}). Text needs quotes. Nothing was changed."
+            ) from None
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as problem:
+        raise UsageError(f"%durable: {problem}") from None
+
+
+def _only(rest: str, example: str) -> str:
+    words = rest.split()
+    if len(words) != 1:
+        raise UsageError(f"one operation, please. Example: {example}. Nothing was changed.")
+    return words[0]
+
+
+def _take(text: str, flag: str) -> tuple[str, str]:
+    """Split off ``--flag VALUE``: the value goes up to the next flag."""
+    before, found, after = f"{text} ".partition(f" {flag} ")
+    if not found:
+        before, found, after = f"{text} ".partition(f" {flag}=")
+    if not found:
+        return text.strip(), ""
+    value, dashes, others = after.partition(" --")
+    words = value.strip()
+    if len(words) > 1 and words[0] == words[-1] and words[0] in "\"'":
+        words = words[1:-1]
+    return f"{before}{dashes}{others}".strip(), words
+
+
+def _ref(text: str) -> object:
+    """Give an operation as `run.confirm` takes it: a row number is a number."""
+    return int(text) if text.isdigit() else text
+
+
+def list_unfinished() -> list[str]:
+    """Say which runs of the store are not finished; opens and executes none."""
+    try:
+        listing.refresh(store.store_folder(None))
+        found = listing.runs()
+    except (OSError, DurableError):  # there is no store yet, or none that can be read
+        return []
+    here = {run.name for run in OPEN.all()}
+    rows = [
+        r
+        for r in found.to_dict("records")
+        if r.get("status") not in _DONE and r.get("name") not in here
+    ]
+    if not rows:
+        return []
+    lines = [f"unfinished runs in {store.store_folder(None).name}:"]
+    for row in rows:
+        counts = ", ".join(
+            f"{int(row.get(k) or 0)} {k}" for k in ("completed", "incomplete", "unknown")
+        )
+        lines.append(f"  {row['name']} · {row.get('status')} · {counts}")
+    lines.append(f"nothing was started. Go on with one: %durable run {rows[0]['name']}")
+    return lines

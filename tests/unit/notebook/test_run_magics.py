@@ -1,0 +1,222 @@
+"""`%durable` and what loading the extension does and does not do."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+import durable_nb as dnb
+from durable_nb.engine.views import StatusRow, StatusView
+from durable_nb.notebook.display import Shown, status_html
+from durable_nb.notebook.origin import ipython_origin
+
+
+def doubt(notebook) -> None:
+    notebook.ok("%durable run job")
+    assert not notebook.run("%%durable pay\nx = 1 / 0").ok
+
+
+def test_loading_lists_unfinished_runs_and_opens_none(notebook, capsys):
+    """Case 25: resuming is offered, never begun."""
+    doubt(notebook)
+    notebook.restart()
+    dnb.unload_ipython_extension(notebook.shell)
+    before = dnb.runs()["updated"].tolist()
+
+    shown = notebook.ok("%load_ext durable_nb")
+
+    assert "job · " in shown.out
+    assert "1 unknown" in shown.out
+    assert "nothing was started" in shown.out
+    assert "%durable run job" in shown.out
+    assert "run" not in notebook.names
+    assert dnb.current_run() is None
+    assert dnb.runs()["updated"].tolist() == before
+
+
+def test_loading_twice_is_loading_once_and_unloading_takes_everything_away(notebook):
+    """The extension leaves nothing behind, and a durable cell then does not run."""
+    shell = notebook.shell
+    dnb.load_ipython_extension(shell)
+    assert [type(t).__name__ for t in shell.ast_transformers].count("Wrapper") == 1
+    assert len(shell.input_transformers_cleanup) == len(set(shell.input_transformers_cleanup))
+
+    dnb.unload_ipython_extension(shell)
+
+    assert "Wrapper" not in [type(t).__name__ for t in shell.ast_transformers]
+    done = notebook.run("%%durable cell\nran = True")
+    assert not done.ok
+    assert "ran" not in notebook.names
+    dnb.unload_ipython_extension(shell)
+
+
+def test_run_binds_the_variable_and_shows_what_is_restored_and_open(notebook):
+    """`%durable run` prints what the record holds and the line that settles what is open."""
+    doubt(notebook)
+    notebook.restart()
+
+    shown = notebook.ok("%durable run job")
+
+    assert notebook.names["run"].name == "job"
+    assert "resumed" in shown.out
+    assert "? pay#1" in shown.out
+    assert 'run.deny("pay#1", evidence="...")' in shown.out
+
+
+def test_run_leaves_a_variable_of_the_users_alone(notebook):
+    """A name that is taken is not overwritten; the run is active all the same."""
+    notebook.ok("def run(): return 'mine'")
+
+    shown = notebook.ok("%durable run job")
+
+    assert notebook.names["run"]() == "mine"
+    assert "is taken" in shown.out
+    assert dnb.current_run().name == "job"
+    notebook.ok("%%durable cell --effect none\nx = 1")
+
+
+def test_verdicts_can_be_typed_with_literals_names_and_row_numbers(notebook):
+    """Results are Python; operations go by id, name or row."""
+    doubt(notebook)
+    notebook.ok("answer = [1, 2]")
+    shown = notebook.ok("""%durable confirm pay#1 {"x": answer[1]} --evidence "seen # there" """)
+    assert "confirmed" in shown.out
+    run = notebook.names["run"]
+    assert run.get("pay#1").result == {"x": 2}
+    assert "seen # there" in run.history("pay#1")["detail"].iloc[-1]
+
+    shown = notebook.ok("%durable invalidate 1 --reason 'wrong sum' --effect compensated")
+    assert "pay#1" in shown.out
+    assert run.get("pay#1").outcome == "incomplete"
+
+    assert not notebook.run("%%durable pay\nx = 1 / 0").ok
+    notebook.ok("%durable deny pay --evidence=nothing")
+    assert run.get(1).outcome == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("frobnicate", "verbs are run, status, panel, confirm, deny, invalidate, help"),
+        ("run", "needs one name"),
+        ("run a b", "needs one name"),
+        ("run ../x", "cannot be the name of a run"),
+        ("confirm", "needs an operation and its result"),
+        ("confirm pay#1", "needs an operation and its result"),
+        ("confirm pay#1 not there", "Text needs quotes"),
+        ("confirm nothing#1 5", "no operation"),
+        ("deny", "one operation, please"),
+        ("invalidate pay#1", "needs --reason"),
+        ("invalidate pay#1 --reason r --effect gone", "stands or compensated"),
+        ("status other", "no run 'other' is open"),
+    ],
+)
+def test_a_wrong_line_says_what_to_type_and_changes_nothing(notebook, line, says):
+    """Errors of the magic are usage errors: one line, an example, and nothing was changed."""
+    doubt(notebook)
+    before = notebook.names["run"].history().shape
+
+    done = notebook.run(f"%durable {line}")
+
+    assert not done.ok
+    assert says in done.out
+    assert "Traceback" not in done.out
+    assert notebook.names["run"].history().shape == before
+
+
+def test_without_a_run_the_magics_and_cells_say_how_to_open_one(notebook):
+    """There is never a silent new run."""
+    for source in ("%durable status", "%%durable cell\nx = 1", "%durable deny 1"):
+        done = notebook.run(source)
+        assert not done.ok
+        assert "Open one" in done.out
+        assert "x" not in notebook.names
+
+
+def test_help_shows_both_magics(notebook):
+    """`%durable help`, and `%durable` alone, teach."""
+    for source in ("%durable help", "%durable"):
+        shown = notebook.ok(source)
+        assert "%%durable NAME" in shown.out
+        assert "%durable confirm OP RESULT" in shown.out
+
+
+def test_signals_are_five_lines_without_a_traceback(notebook):
+    """A stop that a person has to settle is shown as what to do, and the cell counts as failed."""
+    doubt(notebook)
+
+    done = notebook.run("%%durable pay\nx = 1 / 0")
+
+    assert not done.ok
+    assert len(done.out.strip().splitlines()) == 5
+    assert done.out.strip().endswith('run.deny("pay#1", evidence="...")')
+
+
+class _Checker(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert all(not name.startswith("on") for name, _ in attrs)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_html_of_a_status_says_what_the_text_says_and_escapes_all_of_it():
+    """Names, notes and lines come from users and models, so none of them may be markup."""
+    evil = "<script>alert(1)</script>\"'&"
+    row = StatusRow(1, "?", "unknown", None, evil, evil)
+    view = StatusView(
+        run=evil,
+        status="waiting",
+        headline=evil,
+        counts={"completed": 1, "incomplete": 2, "unknown": 3},
+        rows=(row,),
+        open=((evil, evil),),
+        restored=4,
+        usd=1.5,
+        at_least=True,
+    )
+
+    checker = _Checker()
+    checker.feed(status_html(view))
+
+    assert "script" not in checker.tags
+    assert checker.text.count("<script>alert(1)</script>") == 6
+    assert "at least $1.50" in checker.text
+    assert "1 completed, 2 incomplete, 3 unknown" in checker.text
+    assert "4 from record" in checker.text
+    assert repr(Shown(view)) == view.to_text()
+
+
+def test_panel_is_html_with_a_text_form(notebook):
+    """A reopened notebook shows the table without any kernel."""
+    notebook.ok("%durable run job")
+    notebook.ok("%%durable cell --effect none\nx = 1")
+
+    shown = Shown(notebook.names["run"].status_view())
+
+    data, _ = notebook.shell.display_formatter.format(shown)
+    assert "<table" in data["text/html"]
+    assert "✔ cell#1" in data["text/plain"]
+
+
+def test_an_origin_is_the_same_within_one_execution_and_differs_between_two(notebook):
+    """Silent and repeated executions count; outside of IPython there is no origin."""
+    notebook.names["origin"] = ipython_origin
+    notebook.ok("%durable run job")
+    notebook.ok("a = origin(); b = origin()")
+    notebook.shell.run_cell("c = origin()", silent=True)
+    notebook.shell.run_cell("d = origin()", store_history=False)
+    notebook.ok("a2 = origin(); b = origin()")
+    names = notebook.names
+
+    assert names["a"].cell != names["a2"].cell
+    executions = [names[n].execution for n in ("a", "c", "d", "a2")]
+    assert len(set(executions)) == 4
+    assert not names["a"].has_id
