@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from durable_nb.engine.store import open_run, store_folder
 from durable_nb.engine.trajectory import Surroundings
@@ -15,6 +14,9 @@ from durable_nb.journal import folder as folders
 from durable_nb.journal import mirror, probe
 from durable_nb.journal.owner import Life
 from durable_nb.model.errors import DurableError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 

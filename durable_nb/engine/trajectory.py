@@ -11,8 +11,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from durable_nb import values
 from durable_nb.engine import calls, settle, views
 from durable_nb.engine.drive import drive
@@ -27,6 +25,8 @@ from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.verdicts import Verdict
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.settle import Cascade
     from durable_nb.engine.views import OperationView, StatusView
@@ -217,6 +217,8 @@ class Trajectory:
         DataFrame
             ``seq, op, kind, ts, epoch, actor, attempt, detail``.
         """
+        import pandas as pd  # half of the time that importing this package would take
+
         wanted = None if op is None else settle.find(self, op)[0].id
         self._journal.flush()
         rows = [

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-
 from durable_nb import values
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from durable_nb.engine.trajectory import Trajectory
 
 #: Columns of `run.operations()`, of the mirror and of every `--json`.
@@ -160,6 +160,8 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
 
 def frame_of_operations(views: list[OperationView]) -> pd.DataFrame:
     """Give operations as a DataFrame, one row each, in the order they first began."""
+    import pandas as pd  # half of the time that importing this package would take
+
     frame = pd.DataFrame([v.as_dict() for v in views], columns=list(COLUMNS))
     for name in ("started", "ended"):
         frame[name] = pd.to_datetime(frame[name], utc=True)

@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -58,6 +57,9 @@ OPERATION_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "duration_s": _FLOAT,
     }
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Columns of the view `runs`; all but `folder` are keys of a mirror's metadata.
 RUN_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(

@@ -12,6 +12,8 @@ from durable_nb.demo.tickets import read_tickets
 
 kernels = pytest.importorskip("durable_nb.demo.kernels", exc_type=ImportError)
 
+pytestmark = pytest.mark.slow  # each starts a kernel or two
+
 
 def test_agent_without_a_journal_pays_twice_after_a_kill(tmp_path):
     """Killed after the second refund and run again from the top, it pays both again."""

@@ -30,6 +30,13 @@ def shop(at):
     return client.Shop(at.shop)
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """One shop for all that is refused: its ledger stays empty."""
+    with servers.running(tmp_path_factory.mktemp("refusing")) as addresses:
+        yield addresses
+
+
 def post(url, data, **headers):
     """POST raw bytes; give status and text."""
     request = urllib.request.Request(url, data, headers, method="POST")
@@ -81,31 +88,31 @@ def test_mails_cannot_be_looked_up(shop, at):
         ((None, 1.0), 400, "'order' is missing"),
     ],
 )
-def test_bad_refund_is_refused_with_a_reason_and_moves_nothing(shop, at, request_, status, text):
+def test_bad_refund_is_refused_with_a_reason_and_moves_nothing(refusing, request_, status, text):
     """A refusal says why, and proves that nothing happened."""
     with pytest.raises(client.Rejected, match=text) as no:
-        shop.refund(*request_, "key")
+        client.Shop(refusing.shop).refund(*request_, "key")
 
     assert no.value.status == status
-    assert ledger.read(Path(at.ledger)) == []
+    assert ledger.read(Path(refusing.ledger)) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[1]", b'"x"', b"\xff\xfe"])
-def test_body_that_is_no_json_object_is_refused(at, data):
+def test_body_that_is_no_json_object_is_refused(refusing, data):
     """What cannot be read is not acted upon."""
-    status, text = post(f"{at.shop}/refunds", data)
+    status, text = post(f"{refusing.shop}/refunds", data)
 
     assert status == 400
     assert "error" in json.loads(text)
-    assert ledger.read(Path(at.ledger)) == []
+    assert ledger.read(Path(refusing.ledger)) == []
 
 
 @pytest.mark.parametrize(("to", "text"), [("", "x"), ("nobody", "x"), ("a@b", ""), (None, "x")])
-def test_bad_mail_is_refused(shop, at, to, text):
+def test_bad_mail_is_refused(refusing, to, text):
     """A mail needs an address and a text."""
     with pytest.raises(client.Rejected):
-        shop.mail(to, text)
-    assert ledger.read(Path(at.ledger)) == []
+        client.Shop(refusing.shop).mail(to, text)
+    assert ledger.read(Path(refusing.ledger)) == []
 
 
 def test_oversized_body_is_refused_unread(at):
