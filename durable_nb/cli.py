@@ -11,7 +11,7 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
-from durable_nb.faces import look, show
+from durable_nb.faces import look, show, verdicts
 from durable_nb.faces.arguments import parse_reconcilers, parse_result, telling
 from durable_nb.faces.output import (
     DONE,
@@ -28,8 +28,7 @@ from durable_nb.faces.plain import clean, rows_of
 from durable_nb.faces.problems import Verbs
 from durable_nb.journal import mirror
 from durable_nb.journal.errors import MirrorSkipped
-from durable_nb.model.errors import VerdictRefused
-from durable_nb.model.outcomes import Effect, Outcome
+from durable_nb.model.outcomes import Outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -179,11 +178,9 @@ def confirm(
         raise click.UsageError("give RESULT or --result-file, not both.")
     if result_file is not None:
         result = result_file.read().decode("utf-8", "replace")
-    value = None if result is None else parse_result(result)
-    with look.operating(face, name) as run:
-        view = run.confirm(op, value, evidence=evidence)
-        said = f"it happened; replay returns {view.result_preview or 'None'}"
-        show.settled(face, run, "confirmed", view, said)
+    if result is not None:
+        parse_result(result)
+    verdicts.give(face, name, "confirm", op, {"result": result, "evidence": evidence})
     return DONE
 
 
@@ -201,10 +198,7 @@ def deny(face: Face, name: str, op: str, evidence: str) -> int:
     Example:
       durable-nb deny refund-17 'charge#1' --evidence "no such payment in the ledger"
     """
-    with look.operating(face, name) as run:
-        view = run.deny(op, evidence=evidence)
-        said = "it did not happen; the next kernel does it, under the same idempotency key"
-        show.settled(face, run, "denied", view, said)
+    verdicts.give(face, name, "deny", op, {"evidence": evidence})
     return DONE
 
 
@@ -229,37 +223,27 @@ def invalidate(face: Face, name: str, op: str, reason: str, effect: str | None, 
     Example:
       durable-nb invalidate refund-17 'plan#1' --reason "wrong customer" --yes
     """
-    with look.reading(face, name) as run:
-        view, cascade = run.get(op), run.dependants(op)
-        views = [view, *(run.get(below) for below in cascade.below)]
-    effects = [
-        v.id for v in views if v.effect == Effect.EXTERNAL and v.outcome == Outcome.COMPLETED
-    ]
-    if effects and effect is None:
+    seen = verdicts.dependants(face, name, op)
+    row, told = seen["operation"], seen["more"]
+    if told["happened"] and effect is None:
         raise click.UsageError(
-            f"the effect of {clean(', '.join(effects))} happened; say what becomes of it: "
-            "--effect stands (it stays, and doing it again adds another) or "
+            f"the effect of {clean(', '.join(told['happened']))} happened; say what becomes of "
+            "it: --effect stands (it stays, and doing it again adds another) or "
             "--effect compensated (it was undone). Nothing was changed."
         )
-    touched = {"below": list(cascade.below), "suspect": list(cascade.suspect)}
-    if (cascade.below or cascade.suspect) and not yes:
-        face.say(str(cascade))
+    touched = {part: told[part] for part in ("below", "suspect")}
+    if any(touched.values()) and not yes:
+        face.say(seen["said"])
         if not sys.stdin.isatty():
             face.say("Nothing was changed: add --yes to invalidate it.")
             if face.as_json:
-                face.emit({"run": name, "verdict": None, "operation": view.as_dict(), **touched})
+                face.emit({"run": name, "verdict": None, "operation": row, **touched})
             return USAGE
         if not click.confirm("Invalidate it?", err=True):
             face.say("Nothing was changed.")
             return ERROR
-    with look.operating(face, name) as run:
-        if run.dependants(view) != cascade:
-            why = "what depends on it has changed while you looked. Look again."
-            raise VerdictRefused(view.id, "invalidate", why)
-        run.invalidate(view, reason, effect=effect)
-        said = f"its result no longer counts; invalidated with it: {len(cascade.below)}, "
-        said += f"checked when reached: {len(cascade.suspect)}"
-        show.settled(face, run, "invalidated", run.get(view.id), said, touched)
+    asked = {"reason": reason, "effect": effect, "shown": touched}
+    verdicts.give(face, name, "invalidate", row["id"], asked, seen=row["last_seq"])
     return DONE
 
 
@@ -275,9 +259,7 @@ def keep(face: Face, name: str, op: str, reason: str) -> int:
     Example:
       durable-nb keep refund-17 'plan#1' --reason "only the wording changed"
     """
-    with look.operating(face, name) as run:
-        view = run.keep(op, reason=reason)
-        show.settled(face, run, "kept", view, "its recorded result is used")
+    verdicts.give(face, name, "keep", op, {"reason": reason})
     return DONE
 
 
@@ -295,11 +277,7 @@ def rerun(face: Face, name: str, op: str, reason: str) -> int:
     Example:
       durable-nb rerun refund-17 'plan#1' --reason "the prompt is better now"
     """
-    with look.operating(face, name) as run:
-        view = run.rerun(op, reason=reason)
-        show.settled(
-            face, run, "rerun", view, "the next kernel does it, under a new idempotency key"
-        )
+    verdicts.give(face, name, "rerun", op, {"reason": reason})
     return DONE
 
 
@@ -316,13 +294,7 @@ def accept(face: Face, name: str, reason: str) -> int:
     Example:
       durable-nb accept refund-17 --reason "disk was restored; the shop has no payment"
     """
-    with look.operating(face, name) as run:
-        if not run.fold.doubted:
-            raise VerdictRefused(
-                f"a loss of run {name!r}", "accept", "none of its records is lost."
-            )
-        run.accept(reason)
-        show.settled(face, run, "accepted", None, "the loss is accepted; the run goes on")
+    verdicts.give(face, name, "accept", "", {"reason": reason})
     return DONE
 
 
@@ -341,13 +313,16 @@ def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
 
     Exits 3 if some stay unknown.
 
-    Only functions that can be imported are reached from here; those of a notebook are asked there.
+    Only functions that can be imported are reached from here; those of a notebook are asked there,
+    by its owner if it is live.
 
     \b
     Example:
       durable-nb reconcile refund-17 --reconciler charge=shop.lookups:find_charge
     """
     asked = parse_reconcilers(reconcilers)
+    if not asked and (waits := verdicts.check(face, name)) is not None:
+        return PERSON_NEEDED if waits else DONE
     with look.operating(face, name) as run:
         before = run.unknown()
         for step in sorted(set(asked) - {view.name for view in before}):

@@ -35,7 +35,7 @@ class Sleep:
 Core = Generator[Ask | Sleep, Any, T]
 
 
-def drive(core: Core[T]) -> T:
+def drive(core: Core[T], sleep: Callable[[float], None] = time.sleep) -> T:
     """Run a piece of the core in blocking code; what a function raises is raised in the core."""
     step: Callable[[Any], Ask | Sleep] = core.send
     answer: Any = None
@@ -43,7 +43,7 @@ def drive(core: Core[T]) -> T:
         while True:
             request = step(answer)
             try:
-                answer, step = _block(request), core.send
+                answer, step = _block(request, sleep), core.send
             except BaseException as problem:
                 answer, step = problem, core.throw
     except StopIteration as end:
@@ -67,9 +67,9 @@ async def adrive(core: Core[T]) -> T:
         return result
 
 
-def _block(request: Ask | Sleep) -> Any:
+def _block(request: Ask | Sleep, sleep: Callable[[float], None]) -> Any:
     if isinstance(request, Sleep):
-        time.sleep(request.seconds)
+        sleep(request.seconds)
         return None
     answer = request.fn(request.argument)
     if inspect.isawaitable(answer):

@@ -42,6 +42,8 @@ class Run(Trajectory):
         Threads that the engine started.
     interrupted : bool
         Whether a cancellation is a person's Ctrl-C, which reaches shielded bodies too.
+    stop_listening : callable
+        Ends what watches the inbox; nothing is applied after the record of the run's end.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Run(Trajectory):
         self.bodies: set[asyncio.Future[Any]] = set()
         self.pools: list[Executor] = []
         self.interrupted = False
+        self.stop_listening: Callable[[], None] = lambda: None
         self._origin, self._on_close = surroundings.origin, on_close
         self._blocks: list[tuple[Origin, Frame | None]] = []
         self._script = new_block()
@@ -255,6 +258,7 @@ class Run(Trajectory):
         try:
             if self.role != "reader":  # a reader records nothing, not even its end
                 with deferred_interrupts():
+                    self.stop_listening()
                     self.append(Draft(RUN, kind, body))
         finally:
             with deferred_interrupts():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import getpass
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 #: What may have become of an external effect whose result is invalidated.
 FATES: Final = ("stands", "compensated")
+
+#: What a verdict that another process sent adds to its record: who sent it, in which message.
+_sender: ContextVar[Mapping[str, str] | None] = ContextVar("durable_nb_sender", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,24 @@ class Cascade:
 
 
 def actor() -> str:
-    """Name the person behind this process, for the history."""
+    """Name the person whose verdict is being recorded, for the history."""
+    sender = _sender.get()
+    if sender is not None:
+        return sender["actor"]
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no such user on record
         return "operator"
+
+
+@contextmanager
+def sent_by(who: str, message: str) -> Iterator[None]:
+    """Record the verdicts of this block as those of another process's user."""
+    token = _sender.set({"actor": values.redact(who)[:100], "message": message})
+    try:
+        yield
+    finally:
+        _sender.reset(token)
 
 
 def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
@@ -123,7 +141,7 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
         state, seen = find(run, ref)
         if run.is_live(state.id):
             raise StillRunning(state.id, [run.view(state)])
-        full = {**body, "actor": body.get("actor") or actor()}
+        full = {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
         asked = state.question is not None
         if is_settled(verdict, state.kind, seen, state.last_seq, asked=asked):
             kind = Kind.CONTESTED
@@ -132,6 +150,8 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
         outcome = state.outcome(run.clock.now())
         refusal = VERDICTS[verdict, outcome]
+        if seen is not None and not state.moved_seq <= seen <= state.last_seq:
+            refusal = "it went on after you looked at it. Look again."
         if verdict is Verdict.KEEP and not refusal and not asked:
             refusal = "nothing that it depends on was found changed, so there is nothing to keep."
         if refusal:

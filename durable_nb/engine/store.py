@@ -7,12 +7,12 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine import recovery
+from durable_nb.engine import inbox, recovery
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.run import Run
 from durable_nb.engine.trajectory import Clock, Surroundings
@@ -160,9 +160,24 @@ def _open_journal(
         expected=expect or fold.born.get("expect") or (),
     )
     run.headline = _headline(run)
+    if role != "reader":
+        _listen(run, let_go)
     if role == "runner":
         lease.start_heartbeat(head, _publisher(run, folder), MIRROR_S)
     return run
+
+
+def _listen(run: Run, let_go: Callable[[], None]) -> None:
+    """Apply what waits in the inbox; a runner goes on to do so until it closes."""
+    watcher = inbox.Watcher(run)
+    try:
+        watcher.look()
+    except BaseException:  # an interrupt: nobody would close what is open by now
+        let_go()
+        raise
+    if run.role == "runner":
+        run.stop_listening = watcher.stop
+        watcher.start()
 
 
 class _OpenedLate:
@@ -272,7 +287,7 @@ def _publish(run: Run, folder: Path) -> None:
             "opened": run.fold.born_at.isoformat() if run.fold.born_at else "",
             "updated": run.fold.updated.isoformat() if run.fold.updated else "",
         }
-    Mirror(folder).publish([v.as_dict() for v in found], meta)
+    Mirror(folder).publish([{**v.as_dict(), "last_seq": v.last_seq} for v in found], meta)
 
 
 @atexit.register

@@ -50,10 +50,13 @@ class Surroundings:
         Gives the cell execution that is calling, or `None` in a script.
     say : callable
         Shows one line to the person: stderr in a script, the cell's output in a notebook.
+    panel : callable or None
+        Shows a run as a panel; `None` where there is nothing to show one in.
     """
 
     origin: Callable[[], Origin | None]
     say: Callable[[str], None]
+    panel: Callable[[Trajectory], None] | None = None
 
 
 class Trajectory:
@@ -91,7 +94,7 @@ class Trajectory:
         expected: Iterable[str] = (),
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
-        self.fold, self.say = fold, surroundings.say
+        self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
         self.id = str(fold.born.get("run_id", ""))
         self.lock = threading.RLock()
         self.live: dict[str, Operation] = {}
@@ -328,6 +331,13 @@ class Trajectory:
     def status_view(self) -> StatusView:
         """Show the run at this moment; prints as stable plain text."""
         return views.status_view(self)
+
+    def panel(self) -> None:
+        """Show the run as a panel in which it can be settled; in a script, print its status."""
+        if self._panel is None:
+            print(self.status_view().to_text())
+        else:
+            self._panel(self)
 
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""

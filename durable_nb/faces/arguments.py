@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
-FORMS: Final = """\
-Give it as JSON:             '{"id": "re_1", "ok": true}'
-or as a Python literal:      "{'id': 're_1', 'when': (2026, 5)}"
-A text needs quotes of its own: '"sent"'"""
+from durable_nb.values import read_literal
 
 
 def parse_result(text: str) -> Any:
@@ -27,18 +22,9 @@ def parse_result(text: str) -> Any:
         It is neither; the message shows both forms.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-        if any(isinstance(n, ast.Constant) and n.value is Ellipsis for n in ast.walk(tree)):
-            raise ValueError("a line was run as it was shown, with its `...` in place")
-        return ast.literal_eval(tree)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise click.UsageError(
-            f"RESULT is neither JSON nor a Python literal. Nothing was recorded.\n{FORMS}"
-        ) from None
+        return read_literal(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def telling(_ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from durable_nb.engine import listing
 from durable_nb.engine import store as stores
+from durable_nb.engine.inbox import row_of
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.run import Run
 from durable_nb.engine.views import OperationView
@@ -28,7 +29,7 @@ from durable_nb.model.outcomes import Outcome
 OUTCOMES: Final = tuple(str(outcome) for outcome in Outcome)
 
 _SETTLE_THERE: Final = (
-    "A live run is settled where it lives: in a cell of its notebook, `%durable confirm ...`, "
+    "Settle it where it lives: in a cell of its notebook, `%durable confirm ...`, "
     "`%durable deny ...` or `%durable invalidate ...`. Or shut that kernel down, and repeat this."
 )
 _LOOK_OUTSIDE: Final = "`durable-nb show {run}` shows what its mirror has, without the lease."
@@ -166,7 +167,7 @@ def _of_mirror(face: Face, name: str, folder: Path, holder: str) -> Picture:
         counts=counts,
         operations=operations,
         expected=(),
-        open=questions(face, name, operations, held=True),
+        open=questions(face, name, operations),
         held_by=holder,
         published=published,
     )
@@ -174,8 +175,7 @@ def _of_mirror(face: Face, name: str, folder: Path, holder: str) -> Picture:
 
 def operation_row(view: OperationView) -> dict[str, Any]:
     """Give one operation whole, in JSON's own types."""
-    whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
-    found: dict[str, Any] = to_json(whole)
+    found: dict[str, Any] = to_json(row_of(view))
     return found
 
 

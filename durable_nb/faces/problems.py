@@ -77,7 +77,8 @@ def tell(ctx: click.Context, error: BaseException) -> None:
     text = "\n".join([text, *getattr(error, "__notes__", ())])
     _say(f"error: {text}")
     if wants_json(ctx):
-        told = {"type": type(error).__name__, "message": text, "exit_code": exit_code(error)}
+        kind = getattr(error, "kind", type(error).__name__)
+        told = {"type": kind, "message": text, "exit_code": exit_code(error)}
         click.echo(json.dumps({"error": told}, indent=2))
 
 

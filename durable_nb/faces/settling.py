@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ _CONFIRM: Final = f"""'{{"id": …}}' {_EVIDENCE}"""
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing that is open; `line` is what to type, in a shell or (held) in the notebook."""
+    """One thing that is open; `line` is what to type."""
 
     operation: str | None
     question: str
@@ -42,8 +41,6 @@ def questions(
     run: str,
     operations: Sequence[Mapping[str, Any]],
     doubt: str = "",
-    *,
-    held: bool = False,
 ) -> tuple[Question, ...]:
     """List what is open in a run.
 
@@ -57,22 +54,15 @@ def questions(
         Rows of operations.
     doubt : str
         Why records are known to be lost; "" if none are.
-    held : bool
-        Somebody holds the run, so that it is settled in its notebook.
     """
     found = []
     for op in operations:
-        found += _about_change(place, run, op, held=held)
+        found += _about_change(place, run, op)
         if op["outcome"] != Outcome.UNKNOWN:
             continue
-        if held:
-            literal = json.dumps(op["id"])
-            confirm = f'run.confirm({literal}, result, evidence="…")'
-            deny = f'run.deny({literal}, evidence="…")'
-        else:
-            ref = reference(op)
-            confirm = command(place, "confirm", run, ref, more=_CONFIRM)
-            deny = command(place, "deny", run, ref, more=_EVIDENCE)
+        ref = reference(op)
+        confirm = command(place, "confirm", run, ref, more=_CONFIRM)
+        deny = command(place, "deny", run, ref, more=_EVIDENCE)
         found += [
             Question(op["id"], f"{op['id']} happened? (in place of … what it returned)", confirm),
             Question(op["id"], f"{op['id']} did not happen?", deny),
@@ -83,7 +73,7 @@ def questions(
     return tuple(found)
 
 
-def _about_change(place: Place, run: str, op: Mapping[str, Any], *, held: bool) -> list[Question]:
+def _about_change(place: Place, run: str, op: Mapping[str, Any]) -> list[Question]:
     """Ask about a change that waits for a decision."""
     changes = op.get("changes")
     if not changes:
@@ -93,13 +83,7 @@ def _about_change(place: Place, run: str, op: Mapping[str, Any], *, held: bool) 
         verbs = {}
     verbs["rerun"] = f"{op['id']} changed ({changes}): do it again?"
     return [
-        Question(
-            op["id"],
-            what,
-            f"run.{verb}({json.dumps(op['id'])})"
-            if held
-            else command(place, verb, run, reference(op)),
-        )
+        Question(op["id"], what, command(place, verb, run, reference(op)))
         for verb, what in verbs.items()
     ]
 

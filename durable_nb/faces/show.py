@@ -93,7 +93,7 @@ def _say_source(face: Face, picture: Picture) -> None:
         face.say(
             f"held by {picture.held_by}\n"
             f"This is its mirror, published {age:.0f} s ago; the owner publishes a change within "
-            "2 s. Verdicts are given in its notebook."
+            "2 s. A verdict that you give here is applied by that owner."
         )
 
 
@@ -139,22 +139,25 @@ def _print_records(face: Face, records: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def settled(
-    face: Face,
-    run: Run,
-    verdict: str,
-    view: OperationView | None,
-    said: str,
-    more: Mapping[str, Any] | None = None,
-) -> None:
-    """Print what was recorded, and what is still open."""
-    counts = run.status_view().counts
+def settled(face: Face, answer: Mapping[str, Any]) -> None:
+    """Print what was recorded, and what is still open.
+
+    Parameters
+    ----------
+    face
+        Where to print.
+    answer : Mapping
+        As `durable_nb.engine.inbox.perform` gives it, here or in the run's owner.
+    """
+    operation, counts = answer["operation"], answer["counts"]
+    name, verdict, said = answer["run"], answer["verdict"], answer["said"]
     if face.as_json:
-        row = None if view is None else operation_row(view)
-        more = more or {}
-        face.emit({"run": run.name, "verdict": verdict, "operation": row, **more, **counts})
+        face.emit(
+            {"run": name, "verdict": verdict, "operation": operation, **answer["more"], **counts}
+        )
         return
-    face.line(f"{view.id if view else run.name}: {verdict}. {said[:1].upper()}{said[1:]}.")
+    what = operation["id"] if operation else name
+    face.line(f"{what}: {verdict}. {said[:1].upper()}{said[1:]}.")
     left = counts[str(Outcome.UNKNOWN)]
     face.line(f"{left} still unknown." if left else "Nothing is unknown in this run.")
 
@@ -184,6 +187,27 @@ def reconciled(
             face.line("Nothing is unknown in this run.")
         _print_open(face, found)
     return bool(found)
+
+
+def checked(
+    face: Face, name: str, done: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Print what a live owner's reconcilers settled; tell whether a person is needed."""
+    found = questions(face, name, left)
+    if face.as_json:
+        document = {"run": name, "settled": list(done), "unknown": list(left)}
+        face.emit({**document, "open": [q.as_dict() for q in found]})
+        return bool(left)
+    for row in done:
+        happened = row["outcome"] == Outcome.COMPLETED
+        what = f"it happened: {row['result'] or 'None'}" if happened else "it did not"
+        face.line(f"{row['id']}: settled, {what}")
+    for row in left:
+        face.line(f"{row['id']}: still unknown")
+    if not left:
+        face.line("Nothing is unknown in this run.")
+    _print_open(face, found)
+    return bool(left)
 
 
 def _last_word(run: Run, view: OperationView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from durable_nb.journal.duckdb_journal import DuckDBJournal, open_journal
 from durable_nb.journal.head import Head, HeadState, Loss
+from durable_nb.journal.inbox import Inbox, Message
 from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import Lease
 from durable_nb.journal.mirror import Mirror
@@ -15,9 +16,11 @@ __all__ = [
     "Head",
     "HeadState",
     "Holder",
+    "Inbox",
     "Journal",
     "Lease",
     "Loss",
+    "Message",
     "Mirror",
     "OwnerInfo",
     "deferred_interrupts",

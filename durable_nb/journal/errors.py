@@ -21,3 +21,17 @@ class MirrorUnreadable(DurableError):
 
 class MirrorSkipped(UserWarning):
     """A query left a run out because its mirror cannot be read."""
+
+
+class BadMessage(DurableError, ValueError):
+    """What was to be said to a run's owner cannot be sent."""
+
+    def __init__(self, verb: str, cause: str) -> None:
+        super().__init__(verb, cause)
+        self.verb, self.cause = verb, cause
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.verb!r} could not be sent to the run's owner: {self.cause}. Nothing was "
+            "sent or changed. Give a smaller result, or one of plain data."
+        )

@@ -54,6 +54,9 @@ class OperationState:
         The recorded result, as `values.encode` gave it.
     failed : bool
         Whether it is completed with an error, which replay raises again.
+    moved_seq : int
+        The last record that changed what there is to judge; a verdict by somebody who saw less of
+        it would be about something else.
     question : Mapping or None
         The change that waits for a decision: ``changes``, ``cost``, and the ``basis`` offered.
     key_expires : datetime or None
@@ -69,6 +72,7 @@ class OperationState:
     attempt: int = 0
     generation: int = 0
     last_seq: int = 0
+    moved_seq: int = 0
     epoch: int = 0
     intent: Mapping[str, Any] = field(default_factory=_nothing)
     basis: Mapping[str, Any] = field(default_factory=_nothing)
@@ -101,10 +105,13 @@ class OperationState:
         """Give the state after one more record of this operation."""
         body, kind = record.body, record.kind
         if kind is Kind.ASKED:
-            return replace(self, last_seq=record.seq, question=body if body["changes"] else None)
+            asked = body if body["changes"] else None
+            moved = record.seq if asked else self.moved_seq
+            return replace(self, last_seq=record.seq, moved_seq=moved, question=asked)
         if kind not in DECISIVE:
             return replace(self, last_seq=record.seq)
         new: dict[str, Any] = {"kind": kind, "last_seq": record.seq, "last": body}
+        new["moved_seq"] = record.seq
         new["question"] = None
         if kind is Kind.INTENDED:
             new |= self._intended(record)

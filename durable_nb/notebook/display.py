@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from durable_nb.engine.views import StatusView
+from durable_nb.engine.views import OperationView, StatusRow, StatusView
 
 #: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.
 _COLOURS: Final[Mapping[str, str]] = {
@@ -15,6 +15,7 @@ _COLOURS: Final[Mapping[str, str]] = {
     "unknown": "#9a6700",
 }
 _CELL: Final = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
+_COLUMNS: Final = ("operation", "outcome", "effect", "attempt", "", "idempotency key")
 _MONO: Final = "font-family:monospace;white-space:pre-wrap"
 
 
@@ -53,7 +54,7 @@ def status_html(view: StatusView) -> str:
         parts.append(f"<div>{_text(view.headline)}</div>")
     if view.rows:
         rows = "".join(_row(r) for r in view.rows)
-        header = "".join(f'<th style="{_CELL}">{h}</th>' for h in ("operation", "outcome", ""))
+        header = "".join(f'<th style="{_CELL}">{h}</th>' for h in _COLUMNS)
         parts.append(
             f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead>'
             f"<tbody>{rows}</tbody></table>"
@@ -65,15 +66,23 @@ def status_html(view: StatusView) -> str:
     return f'<div class="durable-nb-status" role="status">{"".join(parts)}</div>'
 
 
-def _row(row: Any) -> str:
+def _row(row: StatusRow) -> str:
     colour = _COLOURS.get(row.outcome, "inherit")
     indent = f"padding-left:{1.2 * row.depth:.1f}em"
+    view = row.view
+    effect, attempt, key = ("", "", "") if view is None else _facts(view)
     return (
         f'<tr><td style="{_CELL};{indent};font-family:monospace">{_text(row.label)}</td>'
         f'<td style="{_CELL}"><span style="color:{colour}">{_text(row.sign)}</span> '
         f"{_text(row.outcome)}</td>"
-        f'<td style="{_CELL}">{_text(row.note)}</td></tr>'
+        f'<td style="{_CELL}">{_text(effect)}</td><td style="{_CELL}">{_text(attempt)}</td>'
+        f'<td style="{_CELL}">{_text(row.note)}</td>'
+        f'<td style="{_CELL};font-family:monospace">{_text(key)}</td></tr>'
     )
+
+
+def _facts(view: OperationView) -> tuple[str, str, str]:
+    return view.effect, str(view.attempt or ""), view.idempotency_key
 
 
 def _money(view: StatusView) -> str:

@@ -7,8 +7,10 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from durable_nb.engine.context import OPEN, adopt_latest, current_operation
+from durable_nb.engine.operation import lone_signal
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.journal import OwnerInfo
+from durable_nb.notebook import panel
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.origin import count_execution, current_shell, ipython_origin, message_id
 
@@ -29,7 +31,7 @@ def surroundings() -> dict[str, Any]:
         return {}
     install(shell).watch_for_interrupt()
     return {
-        "surroundings": Surroundings(origin=ipython_origin, say=print),
+        "surroundings": Surroundings(origin=ipython_origin, say=print, panel=panel.show),
         "who": OwnerInfo.here(kernel=_kernel(shell), notebook=_notebook()),
     }
 
@@ -78,6 +80,20 @@ class Hooks:
             self._interrupt.remove()
             self._interrupt = None
 
+    def show_what_stopped(self, result: Any) -> None:
+        """Show the panel under a cell that a signal stopped, below the lines that say why.
+
+        Without a kernel there is only text, and those lines are all there is to say.
+        """
+        if getattr(self._shell, "kernel", None) is None:
+            return
+        error = getattr(result, "error_in_exec", None)
+        signal = None if error is None else lone_signal(error)
+        stopped = getattr(signal, "run", None)
+        for run in OPEN.all():
+            if run.name == stopped:
+                panel.show(run)
+
 
 def install(shell: Any) -> Hooks:
     """Put the hooks in place, once."""
@@ -87,6 +103,7 @@ def install(shell: Any) -> Hooks:
         setattr(shell, _HOOKS, hooks)
         shell.events.register("pre_execute", hooks.before)
         shell.events.register("post_execute", hooks.after)
+        shell.events.register("post_run_cell", hooks.show_what_stopped)
     return hooks
 
 
@@ -98,6 +115,7 @@ def remove(shell: Any) -> None:
     setattr(shell, _HOOKS, None)
     forget(shell, "pre_execute", hooks.before)
     forget(shell, "post_execute", hooks.after)
+    forget(shell, "post_run_cell", hooks.show_what_stopped)
 
 
 def forget(shell: Any, event: str, callback: Any) -> None:

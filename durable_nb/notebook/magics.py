@@ -8,21 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from IPython.core.error import UsageError
-from IPython.display import display
 
 from durable_nb.engine import listing, store
 from durable_nb.engine.context import OPEN, current_run
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
 from durable_nb.model.errors import DurableError
-from durable_nb.notebook.display import Shown
+from durable_nb.notebook import panel
 from durable_nb.notebook.hooks import surroundings
 from durable_nb.notebook.options import HELP as CELL_HELP
 
 HELP: Final = """\
 %durable run NAME                        open or resume a run, as the variable `run`
 %durable status [RUN]                    what is done, what is open, and how to settle it
-%durable panel [RUN]                     the same as a table
+%durable panel [RUN]                     the same as a table, to settle with a click
 %durable confirm OP RESULT [--evidence E]    it happened, with this result
 %durable deny OP [--evidence E]          it did not happen: it is done again
 %durable invalidate OP --reason R [--effect stands|compensated]
@@ -95,7 +94,7 @@ class Verbs:
         print(self._find(rest).status_view().to_text())
 
     def _panel(self, rest: str) -> None:
-        display(Shown(self._find(rest).status_view()))  # type: ignore[no-untyped-call]
+        panel.show(self._find(rest))
 
     def _confirm(self, rest: str) -> None:
         rest, evidence = _take(rest, "--evidence")

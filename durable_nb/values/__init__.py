@@ -13,6 +13,7 @@ from durable_nb.values.errors import (
     WaitingForClass,
 )
 from durable_nb.values.failures import describe_error, rebuild_error
+from durable_nb.values.literals import read_literal
 from durable_nb.values.parts import Codec
 from durable_nb.values.previews import preview
 from durable_nb.values.redaction import redact
@@ -36,6 +37,7 @@ __all__ = [
     "digest",
     "encode",
     "preview",
+    "read_literal",
     "rebuild_error",
     "redact",
     "register_codec",

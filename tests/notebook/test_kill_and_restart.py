@@ -116,10 +116,11 @@ def test_case_75_a_saved_notebook_keeps_a_table_and_a_text_of_the_run(run_all):
     """What a reopened notebook shows without a kernel is static HTML, with plain text beside it."""
     ran = run_all([LOAD, OPEN, "%%durable plan --effect none\nx = 1", "%durable panel"])
 
-    (output,) = nbformat.reads(nbformat.writes(ran.notebook), 4).cells[-1].outputs
+    output, live = nbformat.reads(nbformat.writes(ran.notebook), 4).cells[-1].outputs
     assert "<table" in output.data["text/html"]
     assert "script" not in output.data["text/html"]
     assert "✔ plan#1" in output.data["text/plain"]
+    assert live.data["text/plain"] == "the live panel of run job"
 
 
 def test_a_changed_list_of_an_earlier_cell_comes_back_in_a_new_kernel(tmp_path):

@@ -84,8 +84,8 @@ def test_sql_answers_over_the_whole_store(store: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_held_run_is_shown_from_its_mirror_and_refused_to_verdicts(store: Path) -> None:
-    """A live run can be looked at, with who holds it; it is settled in its own notebook."""
+def test_a_held_run_is_shown_from_its_mirror_and_its_owner_judges(store: Path) -> None:
+    """A live run can be looked at, with who holds it; a verdict goes to its owner."""
     program = store.parent / "hold.py"
     program.write_text(HOLD)
     with Child(program, store) as child:
@@ -102,9 +102,8 @@ def test_a_held_run_is_shown_from_its_mirror_and_refused_to_verdicts(store: Path
 
         refused = do("confirm", "live", "mail#1", "1", "--evidence", "x", "--json")
         assert refused.exit_code == 1
-        assert document(refused)["error"]["type"] == "RunHeld"
-        assert str(child.pid) in refused.stderr
-        assert "%durable confirm" in refused.stderr
+        assert document(refused)["error"]["type"] == "StillRunning"
+        assert "mail#1 is still running" in refused.stderr
         assert do("history", "live").exit_code == 1
 
         status = {r["name"]: (r["status"], r["note"]) for r in document(do("runs", "--json"))}

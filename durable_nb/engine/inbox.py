@@ -1,0 +1,396 @@
+"""The owner's end of the inbox: what another process asked for is done here, and answered.
+
+Each message is applied as the verdict that it is, by the same compare-and-set; a refusal is an
+answer, never an error in the owner's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine import settle
+from durable_nb.engine.drive import drive
+from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.settle import Cascade
+from durable_nb.engine.views import OperationView
+from durable_nb.journal import Inbox, Message
+from durable_nb.model.errors import DurableSignal, RunClosed, StillRunning, VerdictRefused
+from durable_nb.model.outcomes import Effect, Kind, Outcome
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+#: Seconds between two looks into the inbox: an answer within 2 s is promised (DESIGN section 7).
+LOOK_S: Final = 0.5
+#: Seconds that closing waits for a verdict that is being recorded.
+_STOP_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a verb.
+
+    Attributes
+    ----------
+    verdict : str
+        The word for it: ``confirmed`` and so on.
+    said : str
+        What that means, for a person.
+    view : OperationView or None
+        The operation as it stands now; `None` where the run itself was meant.
+    more : Mapping
+        What else the verb tells, in JSON's own types.
+    """
+
+    verdict: str
+    said: str
+    view: OperationView | None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- the verbs ---------------------------------------------------------------------------------
+
+
+def _confirm(run: Run, op: object, *, result: str | None = None, evidence: str = "") -> Done:
+    value = None if result is None else values.read_literal(result)
+    view = run.confirm(op, value, evidence=evidence)
+    said = f"it happened; replay returns {view.result_preview or 'None'}"
+    return Done("confirmed", said, view)
+
+
+def _deny(run: Run, op: object, *, evidence: str = "") -> Done:
+    view = run.deny(op, evidence=evidence)
+    said = f"it did not happen; {_next(run)}, under the same idempotency key"
+    return Done("denied", said, view)
+
+
+def _invalidate(
+    run: Run,
+    op: object,
+    *,
+    reason: str,
+    effect: str | None = None,
+    shown: Mapping[str, list[str]] | None = None,
+) -> Done:
+    if effect is not None and effect not in settle.FATES:
+        raise ValueError(f"effect is {' or '.join(settle.FATES)}, not {effect!r}")
+    state, _ = settle.find(run, op)
+    if shown is not None and shown != _touched(run.dependants(state.id)):
+        why = "what depends on it has changed while you looked. Look again."
+        raise VerdictRefused(state.id, "invalidate", why)
+    cascade = run.invalidate(op, reason, effect=effect)
+    said = f"its result no longer counts; invalidated with it: {len(cascade.below)}, "
+    said += f"checked when reached: {len(cascade.suspect)}"
+    return Done("invalidated", said, run.get(state.id), _touched(cascade))
+
+
+def _dependants(run: Run, op: object) -> Done:
+    cascade = run.dependants(op)
+    views = [run.get(op), *map(run.get, cascade.below)]
+    happened = [
+        v.id for v in views if v.effect == Effect.EXTERNAL and v.outcome == Outcome.COMPLETED
+    ]
+    return Done("shown", str(cascade), views[0], {**_touched(cascade), "happened": happened})
+
+
+def _unknown(run: Run, op: object) -> Done:
+    rows = [row_of(view) for view in run.unknown()]
+    return Done("shown", f"{len(rows)} unknown", None, {"unknown": rows})
+
+
+def _keep(run: Run, op: object, *, reason: str = "") -> Done:
+    return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
+
+
+def _rerun(run: Run, op: object, *, reason: str = "") -> Done:
+    view = run.rerun(op, reason=reason)
+    return Done("rerun", f"{_next(run)}, under a new idempotency key", view)
+
+
+def _accept(run: Run, op: object, *, reason: str) -> Done:
+    if not run.fold.doubted:
+        raise VerdictRefused(
+            f"a loss of run {run.name!r}", "accept", "none of its records is lost."
+        )
+    run.accept(reason)
+    return Done("accepted", "the loss is accepted; the run goes on", None)
+
+
+def _reconcile(run: Run, op: object) -> Done:
+    """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
+    with run.lock:
+        state, _ = settle.find(run, op)
+        view = run.view(state)
+        options = run.reconcilers.get(state.place.name)
+    if view.live:
+        raise StillRunning(view.id, [view])
+    if view.outcome != Outcome.UNKNOWN:
+        raise VerdictRefused(view.id, "check", f"it is {view.outcome}, so there is no doubt.")
+    if options is None or options.reconcile is None:
+        why = f"no reconciler of {view.name!r} is known in this kernel: its step was not reached."
+        raise VerdictRefused(view.id, "check", why)
+    try:
+        settled = drive(reconcile(run, options, state), sleep=_never)
+    except _WouldWait:
+        settled = False
+    view = run.get(view.id)
+    if settled:
+        return Done("settled", f"its reconciler settled it: it is {view.outcome} now", view)
+    kinds = run.history(view.id)
+    reasons = list(kinds.loc[kinds["kind"] == str(Kind.UNDECIDED), "detail"])
+    why = f" ({reasons[-1]})" if reasons else ""
+    return Done("undecided", f"still unknown{why}", view)
+
+
+class _WouldWait(Exception):
+    """The reconciler's answer counts only later."""
+
+
+def _never(seconds: float) -> None:
+    raise _WouldWait
+
+
+def _next(run: Run) -> str:
+    """Say who does it: a runner is asked while it lives."""
+    if run.role == "runner":
+        return "it is done when its step is called again"
+    return "the next kernel does it"
+
+
+def _touched(cascade: Cascade) -> dict[str, list[str]]:
+    return {"below": list(cascade.below), "suspect": list(cascade.suspect)}
+
+
+#: Verb -> what does it: a run, the operation, and the verb's own arguments by name.
+VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
+    {
+        "confirm": _confirm,
+        "deny": _deny,
+        "invalidate": _invalidate,
+        "keep": _keep,
+        "rerun": _rerun,
+        "reconcile": _reconcile,
+        "accept": _accept,
+        "dependants": _dependants,
+        "unknown": _unknown,
+    }
+)
+#: Verbs that change nothing.
+_ASKING: Final = frozenset({"dependants", "unknown", "reconcile"})
+#: Verbs about the run itself.
+_WHOLE: Final = frozenset({"accept", "unknown"})
+#: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
+_CALLS_OUT: Final = frozenset({"reconcile"})
+
+#: Messages that this process has in hand: what is taken and not here was left by a killed owner.
+_in_hand: Final[set[str]] = set()
+_hands: Final = threading.Lock()
+
+
+def perform(run: Run, verb: str, op: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what a verb says, and tell what became of it.
+
+    Parameters
+    ----------
+    run : Run
+        Held by this process.
+    verb : str
+        One of `VERBS`.
+    op
+        As `run.confirm` takes it.
+    arguments : Mapping
+        Texts, as a person gives them: ``result`` is JSON or a Python literal.
+
+    Returns
+    -------
+    dict
+        ``run, verdict, said, operation, more, counts``, in JSON's own types.
+
+    Raises
+    ------
+    DurableError, TypeError, ValueError
+        Nothing was changed.
+    """
+    act = VERBS.get(verb)
+    if act is None:
+        raise ValueError(f"there is no verb {verb!r}; verbs are {', '.join(VERBS)}")
+    for name, value in arguments.items():
+        if not isinstance(value, str | None) and name != "shown":
+            raise TypeError(f"{name} is a text, not a {type(value).__name__}")
+    return _document(run, act(run, op, **arguments))
+
+
+def _document(run: Run, done: Done) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "verdict": done.verdict,
+        "said": done.said,
+        "operation": None if done.view is None else row_of(done.view),
+        "more": dict(done.more),
+        "counts": dict(run.status_view().counts),
+    }
+
+
+def row_of(view: OperationView) -> dict[str, Any]:
+    """Give one operation whole, in JSON's own types."""
+    whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
+    return {
+        name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
+        for name, v in whole.items()
+    }
+
+
+# -- messages ----------------------------------------------------------------------------------
+
+
+def apply(run: Run, message: Message) -> dict[str, Any]:
+    """Do what a message says.
+
+    Returns
+    -------
+    dict
+        ``{"ok": True, "said": ..., "operation": {...}, ...}`` as `perform` gives it, or
+        ``{"ok": False, "error": type, "message": text}``.
+
+    Raises
+    ------
+    RunClosed
+        The run was closed meanwhile: the message is the next owner's.
+    """
+    try:
+        with settle.sent_by(message.actor, message.id):
+            if message.verb in _CALLS_OUT:
+                return {"ok": True, **perform(run, message.verb, message.op, message.arguments)}
+            with run.lock:
+                return {"ok": True, **_judge(run, message)}
+    except RunClosed:
+        raise
+    except (Exception, DurableSignal) as error:  # whoever asked is told; nobody else asked
+        return {"ok": False, "error": type(error).__name__, "message": str(error)}
+
+
+def _judge(run: Run, message: Message) -> dict[str, Any]:
+    """Give a verdict on what its sender saw."""
+    if not message.op:
+        if message.verb not in _WHOLE:
+            raise ValueError(f"{message.verb!r} needs an operation")
+        return perform(run, message.verb, "", message.arguments)
+    state, _ = settle.find(run, message.op)
+    if state.last.get("message") == message.id:  # its owner was killed before it could answer
+        done = Done(str(state.kind), "it was recorded already", run.view(state))
+        return _document(run, done)
+    if message.seen is not None:
+        seen = replace(run.view(state), last_seq=message.seen)
+        return perform(run, message.verb, seen, message.arguments)
+    if message.verb not in _ASKING and state.started and state.started > message.ts:
+        why = "it was begun again after this was sent. Look again."
+        raise VerdictRefused(state.id, message.verb, why)
+    return perform(run, message.verb, state.id, message.arguments)
+
+
+def _at_once(job: Callable[[], None]) -> None:
+    job()
+
+
+def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> int:
+    """Apply and answer all messages that wait.
+
+    Parameters
+    ----------
+    run : Run
+        Held by this process.
+    aside : callable
+        Given what may take long, such as asking a reconciler, as a function to call.
+
+    Returns
+    -------
+    int
+        How many were taken.
+    """
+    inbox, count = Inbox(run.folder, run.clock.now), 0
+    messages = inbox.pending()
+    for what in inbox.refused:
+        run.say(f"{what}. It is no message: it was set aside, and nothing was done.")
+    for message in messages:
+        with _hands:
+            if message.id in _in_hand or not run.is_open or not inbox.take(message.id):
+                continue
+            _in_hand.add(message.id)
+        count += 1
+
+        def answer(message: Message = message) -> None:
+            try:
+                document = apply(run, message)
+            except RunClosed:
+                inbox.put_back(message.id)
+                _in_hand.discard(message.id)
+                return
+            inbox.answer(message.id, document)
+            _in_hand.discard(message.id)  # unless the answer failed: that is not tried for ever
+            if message.verb not in _ASKING:
+                _tell(run, message, document)
+
+        (aside if message.verb in _CALLS_OUT else _at_once)(answer)
+    return count
+
+
+def _tell(run: Run, message: Message, document: Mapping[str, Any]) -> None:
+    """Show the owner's person what was done from outside."""
+    operation = document.get("operation") or {}
+    what = operation.get("id") or (repr(message.op) if message.op else run.name)
+    said = document["verdict"] if document["ok"] else f"{message.verb} was refused"
+    run.say(values.redact(f"{what}: {said}, by {message.actor} from another process"))
+
+
+class Watcher:
+    """Looks into the inbox of a run, at opening and then from a thread of its own.
+
+    Attributes
+    ----------
+    trouble : str
+        The last failure; it raises to nobody.
+    """
+
+    def __init__(self, run: Run, every: float = LOOK_S) -> None:
+        self.trouble = ""
+        self._run, self._every = run, every
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Apply what waits now."""
+        self._guarded(lambda: drain(self._run))
+
+    def start(self) -> None:
+        """Go on looking, whatever the main thread does."""
+        self._thread = threading.Thread(
+            target=self._watch, name=f"durable_nb inbox {self._run.name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a verdict that is being recorded is awaited."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_STOP_S)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._every):
+            self._guarded(lambda: drain(self._run, self._aside))
+
+    def _aside(self, job: Callable[[], None]) -> None:
+        """Do it in a thread of its own, so that other messages need not wait for it."""
+        name = f"durable_nb check {self._run.name}"
+        threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True).start()
+
+    def _guarded(self, job: Callable[[], object]) -> None:
+        try:
+            job()
+        except (Exception, DurableSignal) as error:
+            self.trouble = f"inbox: {type(error).__name__}: {error}"

@@ -1,0 +1,96 @@
+"""Settling a run that another process holds: the message is sent, and its answer awaited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from durable_nb.engine import settle
+from durable_nb.journal import Inbox, probe
+from durable_nb.journal.owner import Life, Role
+
+#: The error of an answer that never came.
+UNANSWERED: Final = "Unanswered"
+
+
+def is_listening(folder: Path) -> bool:
+    """Tell whether a live runner of this machine, in another process, holds the run.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    """
+    holder = probe(folder)
+    return (
+        holder is not None
+        and holder.life is Life.LIVE
+        and holder.info.role == Role.RUNNER
+        and holder.info.pid != os.getpid()
+    )
+
+
+def settle_live(
+    folder: Path,
+    verb: str,
+    op: str,
+    arguments: Mapping[str, Any],
+    seen: int | None = None,
+    timeout_s: float = 3.0,
+) -> dict[str, Any]:
+    """Ask the owner of a run to do something, and wait for its answer.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    verb : str
+        One of `durable_nb.engine.inbox.VERBS`.
+    op : str
+        Id, unique name or row number of an operation; "" for the run itself.
+    arguments : Mapping
+        Texts, as a person gives them.
+    seen : int, optional
+        The last record of the operation that this person saw (``last_seq``).
+    timeout_s : float
+        Seconds; the owner promises an answer within 2.
+
+    Returns
+    -------
+    dict
+        The owner's answer (`durable_nb.engine.inbox.apply`). Unanswered, it is ``ok`` False,
+        ``error`` `UNANSWERED`, and ``withdrawn``: whether it is certain that nothing will come
+        of it.
+
+    Raises
+    ------
+    BadMessage, NotTrusted
+        Nothing was sent.
+    """
+    inbox = Inbox(folder)
+    body = {"op": op, "seen": seen, "arguments": dict(arguments), "actor": settle.actor()}
+    message = inbox.send(verb, body)
+    try:
+        answer = inbox.answer_to(message, timeout_s)
+    except BaseException:
+        inbox.withdraw(message)
+        raise
+    if answer is not None:
+        return answer
+    if inbox.withdraw(message):
+        text = (
+            f"the run's owner did not answer within {timeout_s:g} s: something in it may hold up "
+            "all its threads. The message was withdrawn; nothing was changed."
+        )
+        return {"ok": False, "error": UNANSWERED, "message": text, "withdrawn": True}
+    # It was taken before it could be withdrawn: the answer may be there by now.
+    answer = inbox.answer_to(message, 0.5)
+    if answer is not None:
+        return answer
+    text = (
+        f"the run's owner took the message and has not answered within {timeout_s:g} s. What "
+        "becomes of it will be in the run's history: look there before you ask again."
+    )
+    return {"ok": False, "error": UNANSWERED, "message": text, "withdrawn": False}

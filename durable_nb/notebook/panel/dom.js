@@ -1,0 +1,66 @@
+// Elements and words. What is shown goes in as text nodes and is text, whatever it looks like.
+// A widget's module is one text: the kernel puts this file before table.js.
+
+const STALE = "stale: the kernel is gone; run `%durable panel` again (a busy one comes back)";
+const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
+
+let minted = 0;
+const mint = () => `${Date.now().toString(36)}-${++minted}-${Math.random().toString(36).slice(2)}`;
+
+function make(tag, name, ...children) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  for (const child of children) {
+    if (child === null || child === undefined || child === "") continue;
+    made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return made;
+}
+
+function button(text, name, click) {
+  const made = make("button", `dnb-button ${name}`, text);
+  made.type = "button";
+  made.addEventListener("click", click);
+  return made;
+}
+
+function field(label, input, hint) {
+  input.placeholder = hint;
+  input.spellcheck = false;
+  return make("label", "dnb-field", make("span", "", label), input);
+}
+
+const two = (number) => String(number).padStart(2, "0");
+
+function clock(iso) {
+  if (!iso) return "";
+  const at = new Date(iso);
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+const moment = (iso) => (iso ? iso.replace("T", " ").replace("Z", " UTC") : "");
+
+function span(seconds) {
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+}
+
+function outcome(row) {
+  const state = row.live ? "live" : row.outcome;
+  const sign = make("span", `dnb-sign dnb-${state}`, SIGNS[state] ?? "");
+  sign.setAttribute("aria-hidden", "true");
+  return make("span", "dnb-outcome", sign, row.live ? "running" : row.outcome);
+}
+
+function recordTable(records) {
+  const lines = records.map((record) =>
+    make(
+      "tr", "", make("td", "dnb-number", record.seq), make("td", "", record.kind),
+      make("td", "", moment(record.at)), make("td", "", record.actor),
+      make("td", "dnb-note", record.detail),
+    ),
+  );
+  return make("table", "dnb-table", make("tbody", "", ...lines));
+}

@@ -1,0 +1,207 @@
+"""The live panel: one container, one table, and a thread that keeps it current."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import ipywidgets
+import traitlets
+from IPython.display import display
+
+from durable_nb.engine.trajectory import Trajectory
+from durable_nb.notebook.display import Shown
+from durable_nb.notebook.origin import current_shell
+from durable_nb.notebook.panel import model
+from durable_nb.notebook.panel.actions import Answer, act
+
+#: Seconds between two looks at the run, and between two signs of life for the front end.
+LOOK_S: Final = 1.0
+BEAT_S: Final = 2.0
+#: How many clicks are remembered, so that one delivered twice is answered once.
+_REMEMBERED: Final = 200
+#: After so many failed looks in a row the watcher ends; `%durable panel` starts it again.
+_GIVE_UP: Final = 10
+_HERE: Final = Path(__file__).parent
+
+
+class Table(anywidget.AnyWidget):
+    """The one widget of the front end; what it shows are its traits, all plain data."""
+
+    _esm = "\n".join((_HERE / name).read_text("utf-8") for name in ("dom.js", "table.js"))
+    _css = _HERE / "table.css"
+
+    header = traitlets.Dict().tag(sync=True)
+    rows: Any = traitlets.List().tag(sync=True)
+    message = traitlets.Dict().tag(sync=True)
+    answer = traitlets.Dict().tag(sync=True)
+    queued = traitlets.Dict().tag(sync=True)  # the front end's own: what waits for an answer
+    beat = traitlets.Int(0).tag(sync=True)
+
+
+class Panel:
+    """The panel of one run in this kernel.
+
+    Attributes
+    ----------
+    table : Table
+        The table; what happens in it comes here.
+    widget : ipywidgets.VBox
+        The container, for a notebook to show or to put into a layout of its own.
+    """
+
+    def __init__(self, run: Trajectory) -> None:
+        self.run = run
+        self.table = Table()
+        self.widget = ipywidgets.VBox([self.table])
+        self._lock = threading.RLock()
+        self._shown_seq, self._live = -1, False
+        self._broken = False
+        self._answered: deque[str] = deque(maxlen=_REMEMBERED)
+        self._watcher: threading.Thread | None = None
+        self._over = threading.Event()
+        self.table.on_msg(self._on_message)
+        self.refresh()
+
+    # -- from the front end ---------------------------------------------------------------
+
+    def _on_message(self, widget: Any, content: Any, buffers: Any) -> None:
+        """Take a click; nothing that goes wrong here leaves the panel."""
+        try:
+            with self._lock:
+                self._handle(content)
+        except Exception as problem:
+            self._tell(f"the panel failed ({type(problem).__name__}: {problem})", ok=False)
+
+    def _handle(self, content: Mapping[str, Any]) -> None:
+        request, shown = str(content["request"]), str(content.get("op"))
+        if request in self._answered:
+            return
+        self._answered.append(request)
+        op = model.resolve(self.run, shown)
+        found: dict[str, Any] = {"request": request, "op": shown}
+        try:
+            match content.get("action"):
+                case "history":
+                    found["history"] = model.history_of(self.run, op)
+                case "dependants":
+                    found["cascade"] = model.cascade_of(self.run, op)
+                case _:
+                    answer = act(self.run, {**content, "op": op})
+                    found["ok"] = answer.ok
+                    self._tell(answer.text, ok=answer.ok)
+        except Exception as problem:
+            answer = Answer(False, f"{type(problem).__name__}: {problem}")
+            found["ok"] = answer.ok
+            self._tell(answer.text, ok=False)
+        finally:
+            self._set("answer", found)
+        self.refresh()
+
+    # -- to the front end -----------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Show the run as it is now; a failure to do so is shown instead, and raised nowhere."""
+        try:
+            with self._lock:
+                seq = self.run.fold.last_seq
+                status = self.run.status_view()
+                self.table.header = model.header_of(self.run, status)
+                self.table.rows = model.rows_of(self.run, status)
+                self._shown_seq = seq
+                self._live = any(row.view is not None and row.view.live for row in status.rows)
+        except Exception as problem:
+            self._tell(f"the table is not current ({type(problem).__name__}: {problem})", ok=False)
+
+    def _tell(self, text: str, *, ok: bool) -> None:
+        self._set("message", {"text": model.plain(text), "ok": ok, "at": time.time()})
+
+    def _set(self, trait: str, value: Any) -> None:
+        """Set a trait; where not even that works, fall back to text, once."""
+        try:
+            setattr(self.table, trait, value)
+        except Exception as problem:
+            if not self._broken:
+                self._broken = True
+                self.run.say(
+                    f"the panel cannot be updated ({type(problem).__name__}: {problem}); %durable "
+                    f"status shows the run:\n{self.run.status_view().to_text()}"
+                )
+
+    # -- staying current ------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Keep what is shown current until the run is closed, from a thread of its own."""
+        if self._watcher is None or not self._watcher.is_alive():
+            self._over.clear()
+            self._watcher = threading.Thread(
+                target=self._watch, name=f"durable-panel-{self.run.name}", daemon=True
+            )
+            self._watcher.start()
+
+    def _watch(self) -> None:
+        began, failures = time.monotonic(), 0
+        while self.run.is_open and not self._over.wait(LOOK_S):
+            try:
+                if time.monotonic() - began >= BEAT_S:
+                    began = time.monotonic()
+                    self.table.beat += 1
+                if not self._broken and self._has_changed() and self._lock.acquire(blocking=False):
+                    try:
+                        self.refresh()
+                    finally:
+                        self._lock.release()
+                failures = 0
+            except Exception:  # no way to the front end, which calls the panel stale by itself
+                failures += 1
+                if failures >= _GIVE_UP:
+                    return
+        self.refresh()  # the last word: the run is closed
+
+    def _has_changed(self) -> bool:
+        return self._live or bool(self.run.live) or self.run.fold.last_seq != self._shown_seq
+
+    def close(self) -> None:
+        """Stop watching, and take the widgets away."""
+        self._over.set()
+        self.table.close()
+        self.widget.close()
+
+
+#: The panel of each open run that this kernel has shown: one a run, however often it is shown.
+_panels: Final[dict[Trajectory, Panel]] = {}
+
+
+def panel_of(run: Trajectory) -> Panel:
+    """Give the one panel of a run; made when it is first asked for."""
+    for other in [r for r in _panels if r is not run and not r.is_open]:
+        del _panels[other]
+    panel = _panels.get(run)
+    if panel is None:
+        panel = _panels[run] = Panel(run)
+    return panel
+
+
+def show(run: Trajectory) -> None:
+    """Show the static table, and after it, where there is a front end, the live one."""
+    display(Shown(run.status_view()))  # type: ignore[no-untyped-call]
+    if getattr(current_shell(), "kernel", None) is None:
+        return
+    try:
+        panel = panel_of(run)
+        panel.table.message = {}  # what was said of an earlier doubt is said
+        panel.refresh()
+        bundle = dict(panel.widget._repr_mimebundle_())
+        bundle["text/plain"] = f"the live panel of run {run.name}"
+        display(bundle, raw=True)  # type: ignore[no-untyped-call]
+        panel.watch()
+    except Exception as problem:  # a panel that cannot be shown fails no cell
+        run.say(
+            f"the live panel cannot be shown ({type(problem).__name__}: {problem}); the table "
+            "above says the same, and %durable confirm and deny settle what it asks"
+        )

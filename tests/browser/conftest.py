@@ -1,0 +1,280 @@
+"""A real JupyterLab with real kernels, and a real Chromium that looks at it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SHOTS = Path(__file__).parent / "shots"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+#: In a page: the kernel of the notebook in front.
+KERNEL = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
+READY = f"""() => {{
+    const k = {KERNEL};
+    return Boolean(k) && k.status === 'idle' && k.connectionStatus === 'connected';
+}}"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of these take long and need a browser; each worker starts one server for its share."""
+    here = Path(__file__).parent
+    for item in items:
+        if here not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.slow)
+        if CHROMIUM is None:
+            item.add_marker(pytest.mark.skip(reason="needs chromium: apt-get install chromium"))
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_until(true: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+    """Wait for something that a process brings about."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        found = true()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise TimeoutError(what)
+
+
+class Lab:
+    """One server, whose root holds a folder for each test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
+        work = root / "work"
+        work.mkdir()
+        self.work = work
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("JUPYTER", "PYTEST", "DURABLE"))
+        }
+        env |= {
+            "PYTHONPATH": str(REPOSITORY),
+            "IPYTHONDIR": str(root / "ipython"),
+            "HOME": str(root / "home"),
+            **{f"JUPYTER_{n}_DIR": str(root / n.lower()) for n in ("CONFIG", "DATA", "RUNTIME")},
+        }
+        (root / "home").mkdir()
+        quiet = root / "config/lab/user-settings/@jupyterlab/apputils-extension"
+        quiet.mkdir(parents=True)  # no question about news in front of the panel
+        (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+        command = [
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--allow-root",
+            f"--port={self.url.rpartition(':')[2]}", "--ServerApp.port_retries=0",
+            "--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True",
+            f"--ServerApp.root_dir={work}",
+        ]  # fmt: skip
+        self.log = (root / "lab.log").open("w")
+        self.process = subprocess.Popen(
+            command, cwd=work, env=env, stdout=self.log, stderr=self.log, start_new_session=True
+        )
+        try:
+            wait_until(self._answers, "JupyterLab", 90)
+        except TimeoutError:
+            self.stop()
+            raise AssertionError((root / "lab.log").read_text()[-3000:]) from None
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError((self.root / "lab.log").read_text()[-3000:])
+        with contextlib.suppress(OSError):
+            return bool(self.get("/api/status"))
+        return False
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+            return json.load(answer)
+
+    def end_kernels(self) -> None:
+        for kernel in self.get("/api/kernels"):
+            request = urllib.request.Request(
+                f"{self.url}/api/kernels/{kernel['id']}", method="DELETE"
+            )
+            with contextlib.suppress(urllib.error.URLError):
+                urllib.request.urlopen(request, timeout=10).close()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+
+class Notebook:
+    """A notebook that is open in the browser, in a folder of its own."""
+
+    def __init__(self, lab: Lab, page: Any, name: str, cells: list[str]) -> None:
+        self.lab, self.page, self.name = lab, page, name
+        self.folder = lab.work / name
+        self.folder.mkdir()
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        self.file = self.folder / "job.ipynb"
+        nbformat.write(notebook, self.file)
+        self.alerts: list[str] = []
+        page.on("dialog", self._dismiss)
+        self.open()
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.alerts.append(dialog.message)
+        dialog.dismiss()
+
+    def open(self) -> None:
+        """Open it, or load the page again."""
+        self.page.goto(f"{self.lab.url}/doc/tree/{self.name}/job.ipynb?reset")
+        self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
+        self.page.evaluate("async () => { await jupyterapp.restored; }")
+        self.page.wait_for_function(READY, timeout=60_000)
+
+    def command(self, command: str) -> None:
+        """Give JupyterLab a command; its promise is not awaited, for it may hang."""
+        self.page.evaluate("(c) => { jupyterapp.commands.execute(c); }", command)
+
+    def run_all(self, *, wait: bool = True) -> None:
+        """Run all cells, as the menu does."""
+        self.command("notebook:run-all-cells")
+        if wait:
+            self.settle()
+
+    def settle(self, seconds: float = 60) -> None:
+        """Wait until no cell runs or waits."""
+        self.page.wait_for_timeout(300)
+        self.page.wait_for_function(
+            f"""() => {{
+                const k = {KERNEL};
+                const busy = document.querySelectorAll('.jp-InputArea-prompt');
+                return k && k.status === 'idle'
+                    && ![...busy].some((p) => p.textContent.includes('[*]'));
+            }}""",
+            timeout=seconds * 1000,
+        )
+
+    def run_cell(self, number: int) -> None:
+        """Run one cell, by its place in the notebook."""
+        self.page.evaluate(
+            """(n) => {
+                const notebook = jupyterapp.shell.currentWidget.content;
+                notebook.deselectAll(); notebook.activeCellIndex = n;
+                jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            number,
+        )
+
+    def write(self, number: int, source: str) -> None:
+        """Change a cell's text."""
+        self.page.evaluate(
+            """([n, s]) => jupyterapp.shell.currentWidget.content.widgets[n].model
+                .sharedModel.setSource(s)""",
+            [number, source],
+        )
+
+    def kernel_pid(self) -> int:
+        """Give the process id that the notebook's first cell wrote down."""
+        return int(wait_until(lambda: read(self.folder / "pid"), "the kernel's pid"))
+
+    def kill(self, inside: str) -> None:
+        """SIGKILL the kernel as soon as a file says that it is where it has to be."""
+        wait_until((self.folder / inside).exists, inside)
+        pid = self.kernel_pid()
+        before = self.page.evaluate(f"() => {KERNEL}?.id")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not alive(pid), "the kernel's end")
+        assert before
+
+    def restart(self) -> None:
+        """Restart the kernel from the page, as a person does, with the question answered."""
+        self.page.evaluate(f"() => {{ {KERNEL}.restart(); }}")
+        self.page.wait_for_timeout(1000)
+        self.page.wait_for_function(READY, timeout=60_000)
+
+    def panel(self) -> Any:
+        """Give the last panel on the page."""
+        found = self.page.locator(".dnb-panel").last
+        found.wait_for(timeout=30_000)
+        return found
+
+    def lines(self, file: str = "ledger") -> list[str]:
+        return read(self.folder / file).splitlines()
+
+    def shot(self, name: str) -> None:
+        """Keep a picture, for a person to look at."""
+        SHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{self.name}-{name}.png")
+
+
+def read(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    lab = Lab(tmp_path_factory.mktemp("lab"))
+    try:
+        yield lab
+    finally:
+        lab.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture
+def notebook(lab: Lab, browser: Any) -> Iterator[Callable[[str, list[str]], Notebook]]:
+    """Open notebooks, each in a page of its own; kernels end with the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1100})
+    context.set_default_timeout(30_000)
+    try:
+        yield lambda name, cells: Notebook(lab, context.new_page(), name, cells)
+    finally:
+        context.close()
+        lab.end_kernels()

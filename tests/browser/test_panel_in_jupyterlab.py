@@ -1,0 +1,335 @@
+"""The resume panel in a real JupyterLab: real clicks, real kernels, real kills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import expect
+
+LOAD = """\
+import os
+open('pid', 'w').write(str(os.getpid()))
+os.environ['DURABLE_STORE'] = 'store'
+import durable_nb as dnb
+run = dnb.open_run('refund-17')"""
+STEPS = """\
+import time, pathlib
+dying = not pathlib.Path('refunding').exists()
+@dnb.step(effect='none')
+def plan(order):
+    return {'order': order, 'cents': 4250}
+@dnb.step
+def refund(plan, *, idempotency_key):
+    with open('ledger', 'a') as f: f.write(f"{plan['order']} {plan['cents']}\\n")
+    open('refunding', 'w').close()
+    time.sleep(120 if dying else 0)
+    return {'id': 're_1'}
+@dnb.step(effect='none')
+def report(refund):
+    return f"refunded as {refund['id']}" """
+WORK = "p = plan('A-17')\nr = refund(p)"
+REPORT = "report(r)"
+REFUND = [LOAD, STEPS, WORK, REPORT]
+
+
+def killed_in_the_refund(notebook: Callable[..., Any], name: str) -> Any:
+    """Run all, SIGKILL inside the refund, restart from the page, run all again."""
+    nb = notebook(name, REFUND)
+    nb.run_all(wait=False)
+    nb.kill("refunding")
+    nb.restart()
+    nb.run_all()
+    return nb
+
+
+def row(nb: Any, op: str) -> Any:
+    return nb.panel().locator(f'tr[data-op="{op}"]')
+
+
+def test_an_unknown_refund_is_confirmed_with_a_click(notebook):
+    """After the kill the row is unknown; a click with value and evidence completes it."""
+    nb = killed_in_the_refund(notebook, "confirm")
+    expect(row(nb, "refund#1")).to_contain_text("unknown")
+    nb.panel().scroll_into_view_if_needed()
+    nb.shot("1-unknown")
+
+    panel = nb.panel()
+    panel.locator(".dnb-result").fill('{"id": "re_0"}')
+    panel.locator(".dnb-evidence").fill("seen in the shop")
+    panel.locator(".dnb-confirm").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(row(nb, "refund#1")).to_contain_text("completed")
+    nb.shot("2-confirmed")
+    nb.run_all()
+
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("refunded as re_0")
+    assert nb.lines() == ["A-17 4250"]
+
+
+def test_a_refund_that_did_not_happen_is_denied_with_a_click(notebook):
+    """A kill before the effect, denied: the cell does it, and there is one effect in all."""
+    late = STEPS.replace(
+        "    with open('ledger', 'a')",
+        "    open('refunding', 'w').close()\n    time.sleep(120 if dying else 0)\n"
+        "    with open('ledger', 'a')",
+    )
+    nb = notebook("deny", [LOAD, late, WORK, REPORT])
+    nb.run_all(wait=False)
+    nb.kill("refunding")
+    nb.restart()
+    nb.run_all()
+    panel = nb.panel()
+    panel.locator(".dnb-evidence").fill("the shop has no such refund")
+    panel.locator(".dnb-deny").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("denied")
+    expect(row(nb, "refund#1")).to_contain_text("incomplete")
+    nb.shot("1-denied")
+    assert nb.lines() == []
+    nb.run_all()
+
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("refunded as re_1")
+    assert nb.lines() == ["A-17 4250"]
+
+
+CONTAINER = "%load_ext durable_nb"
+TURN = "%%durable turn\nr = refund(plan('A-17'))"
+
+
+def test_an_invalidation_shows_its_cascade_first_and_asks_what_becomes_of_the_effect(notebook):
+    """Dependants are listed before anything is recorded; without a fate it is refused."""
+    steps = STEPS.replace("dying = not", "dying = False and not")
+    nb = notebook("invalidate", [LOAD, CONTAINER, steps, TURN, REPORT, "%durable panel"])
+    nb.run_all()
+    assert nb.lines() == ["A-17 4250"]
+    panel = nb.panel()
+    row(nb, "turn#1").click()
+    panel.locator(".dnb-ask").click()
+    cascade = panel.locator(".dnb-cascade")
+    expect(cascade).to_contain_text("turn#1/refund#1")
+    expect(cascade).to_contain_text("began later, checked when reached: report#1")
+    panel.locator(".dnb-reason").fill("wrong amount")
+    cascade.scroll_into_view_if_needed()
+    nb.shot("1-cascade")
+    panel.locator(".dnb-invalidate").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("say what becomes of it")
+    expect(row(nb, "turn#1")).to_contain_text("completed")
+
+    panel.locator("input[value=compensated]").check()
+    panel.locator(".dnb-invalidate").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(row(nb, "turn#1/refund#1")).to_contain_text("incomplete")
+    nb.shot("2-invalidated")
+    nb.run_all()
+    expect(row(nb, "turn#1/refund#1")).to_contain_text("completed")
+    assert nb.lines() == ["A-17 4250"] * 2
+
+
+CHARGE = """\
+import asyncio, time
+@dnb.step
+def charge():
+    open('ledger', 'a').write('charged\\n')
+    raise TimeoutError('no answer')"""
+VERDICTS = """\
+kinds = run.history().kind.value_counts()
+print('verdicts:', kinds.get('confirmed', 0), kinds.get('contested', 0))"""
+
+
+def confirm(nb: Any, clicks: int = 2) -> None:
+    """Fill in the form of the last panel, and click as fast as a browser can."""
+    panel = nb.panel()
+    panel.locator(".dnb-result").fill("{'id': 'ch_1'}")
+    panel.locator(".dnb-confirm").click(click_count=clicks)
+
+
+def test_case_76_and_77_however_often_and_whenever_it_is_clicked_there_is_one_verdict(notebook):
+    """A double click, a click in a blocking cell and one in an awaiting cell: one verdict each."""
+    keyed = [f"charge.options(key={n})()" for n in (1, 2, 3)]
+    busy = ["time.sleep(3)", "await asyncio.sleep(3)"]
+    nb = notebook("clicks", [LOAD, CHARGE, *keyed, *busy, VERDICTS])
+    for cell in (0, 1, 2):
+        nb.run_cell(cell)
+        nb.settle()
+    confirm(nb)
+    expect(row(nb, "charge[1]#1")).to_contain_text("completed")
+
+    nb.run_cell(3)
+    nb.settle()
+    expect(row(nb, "charge[2]#1")).to_contain_text("unknown")
+    nb.run_cell(5)
+    nb.page.wait_for_timeout(500)
+    confirm(nb)
+    expect(nb.panel().locator(".dnb-queued")).to_be_visible()
+    expect(nb.panel().locator(".dnb-confirm")).to_be_disabled()
+    expect(nb.page.locator(".dnb-panel").first.locator(".dnb-confirm")).to_be_disabled()
+    nb.shot("1-queued")
+    nb.settle()
+    expect(row(nb, "charge[2]#1")).to_contain_text("completed")
+
+    nb.run_cell(4)
+    nb.settle()
+    nb.run_cell(6)
+    nb.page.wait_for_timeout(500)
+    confirm(nb)
+    nb.settle()
+    expect(row(nb, "charge[3]#1")).to_contain_text("completed")
+
+    nb.run_cell(7)
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("verdicts: 3 0")
+    assert nb.lines() == ["charged"] * 3
+
+
+PAIR = """\
+def send(n):
+    pathlib.Path('started', str(n)).touch()
+    while len(list(pathlib.Path('started').iterdir())) < 2: time.sleep(0.01)
+    raise TimeoutError('no answer')
+import pathlib, time; pathlib.Path('started').mkdir()
+run.map(send, [1, 2], key=str)"""
+
+
+def test_a_double_click_does_not_hit_the_next_doubt_that_comes_under_the_pointer(notebook):
+    """Once one is settled the panel shows the next, which takes no click for a moment."""
+    nb = notebook("pair", [LOAD, PAIR])
+    nb.run_all()
+    panel = nb.panel()
+    expect(panel.locator(".dnb-bar")).to_contain_text("2 unknown")
+    first = panel.locator(".dnb-title code").inner_text()
+    panel.locator(".dnb-deny").click()
+    expect(panel.locator(".dnb-title code")).not_to_have_text(first)
+    panel.locator(".dnb-deny").click(force=True)
+    nb.page.wait_for_timeout(1500)
+    expect(panel.locator(".dnb-bar")).to_contain_text("1 unknown")
+    panel.locator(".dnb-deny").click()
+    expect(panel.locator(".dnb-bar")).to_contain_text("2 incomplete")
+
+
+def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_outlives_it(notebook):
+    """The widget is marked stale; after a reload the table is there, one command brings it back."""
+    nb = notebook("stale", [LOAD, CHARGE, "charge()", "run.panel()"])
+    for cell in (0, 1, 2):
+        nb.run_cell(cell)
+        nb.settle()
+    expect(row(nb, "charge#1")).to_contain_text("unknown")
+    nb.command("docmanager:save")
+    wait_for_save(nb)
+    nb.kill("ledger")
+    stale = nb.panel().locator(".dnb-stale-line")
+    expect(stale).to_be_visible(timeout=15_000)
+    expect(stale).to_contain_text("run `%durable panel` again")
+    expect(nb.panel().locator(".dnb-confirm")).to_be_disabled()
+    nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
+    nb.shot("1-stale")
+
+    nb.open()
+    static = nb.page.locator(".durable-nb-status")
+    expect(static).to_contain_text("charge#1")
+    expect(static).to_contain_text("unknown")
+    nb.shot("2-reloaded")
+    nb.run_cell(0)
+    nb.settle()
+    nb.run_cell(3)
+    nb.settle()
+    expect(row(nb, "charge#1")).to_contain_text("unknown")
+    expect(nb.panel().locator(".dnb-stale-line")).to_be_hidden()
+    nb.shot("3-rebuilt")
+
+
+def wait_for_save(nb: Any) -> None:
+    nb.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+ATTACK = f"""\
+evil = {HOSTILE!r}
+@dnb.step(effect='none', key=evil, name=evil)
+def look(given):
+    return [evil, given]
+look(evil)
+@dnb.step
+def send(given):
+    raise ValueError(evil)
+send(evil)"""
+
+
+def test_html_and_script_in_a_run_are_shown_as_text(notebook):
+    """In names, keys, inputs, results and errors, in the widget and in the static table."""
+    nb = notebook("hostile", [LOAD, ATTACK])
+    nb.run_all()
+    panel, static = nb.panel(), nb.page.locator(".durable-nb-status").last
+    first = panel.locator("tr[data-op]").first
+    expect(first).to_contain_text("<img")
+    first.click()
+    expect(panel.locator(".dnb-facts")).to_contain_text("<script>alert(2)</script>")
+    panel.locator(".dnb-history summary").click()
+    expect(panel.locator(".dnb-history")).to_contain_text("intended")
+    expect(static).to_contain_text("<script>")
+    panel.scroll_into_view_if_needed()
+    nb.shot("1-text")
+    row(nb, "send#1").click()
+    expect(panel.locator(".dnb-facts")).to_contain_text(f"ValueError: {HOSTILE}")
+    for shown in (panel, static):
+        assert shown.locator("img, script").count() == 0
+    assert nb.alerts == []
+
+
+BREAK = """\
+from durable_nb.notebook.panel.panel import panel_of
+panel_of(run).table.rows = [None]
+@dnb.step(effect='none')
+def add(a, b): return a + b
+add(1, 2)"""
+
+
+def test_what_fails_in_the_front_end_is_shown_in_the_panel_and_fails_no_step(notebook):
+    """Rows that cannot be drawn are a line in the panel; the cell's step goes on."""
+    nb = notebook("broken", [LOAD, "run.panel()", BREAK])
+    nb.run_all()
+    expect(nb.panel().locator(".dnb-message")).to_contain_text("the panel's display failed")
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("3")
+    expect(row(nb, "add#1")).to_contain_text("completed")
+
+
+ASKED = """\
+import pathlib
+@dnb.step(on_change='ask')
+def price(cents):
+    return cents
+price(100)
+def look_up(op):
+    there = pathlib.Path('there').exists()
+    return dnb.Happened({'id': 'm_1'}, 'in the outbox') if there else None
+@dnb.step(reconcile=look_up)
+def mail(to):
+    raise TimeoutError('no answer')"""
+
+
+def test_check_now_asks_the_reconciler_and_keep_answers_a_change(notebook):
+    """Undecided stays unknown; found is settled; a changed input keeps its record."""
+    nb = notebook("asked", [LOAD, ASKED, "mail('ann')", "%load_ext durable_nb"])
+    for cell in (0, 1, 2):
+        nb.run_cell(cell)
+        nb.settle()
+    panel = nb.panel()
+    panel.locator(".dnb-check").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("could not tell")
+    expect(row(nb, "mail#1")).to_contain_text("unknown")
+    (nb.folder / "there").touch()
+    panel.locator(".dnb-check").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(row(nb, "mail#1")).to_contain_text("completed")
+
+    nb.write(1, ASKED.replace("price(100)", "print('price', price(200))"))
+    nb.run_cell(1)
+    nb.settle()
+    panel = nb.page.locator(".dnb-panel").first
+    expect(panel.locator('tr[data-op="price#1"]')).to_contain_text("changed: keep or rerun?")
+    expect(panel.locator(".dnb-facts")).to_contain_text("cents")
+    panel.scroll_into_view_if_needed()
+    nb.shot("1-changed")
+    panel.locator(".dnb-keep").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("its record is kept")
+    nb.run_cell(1)
+    nb.settle()
+    expect(nb.page.locator(".jp-OutputArea").nth(1)).to_contain_text("price 100")

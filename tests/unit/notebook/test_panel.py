@@ -1,0 +1,363 @@
+"""The resume panel without a front end: its rows, its actions, its widget."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ipywidgets.widgets import widget
+
+import durable_nb as dnb
+from durable_nb.model.outcomes import Outcome
+from durable_nb.model.verdicts import VERDICTS, Verdict
+from durable_nb.notebook.panel import model
+from durable_nb.notebook.panel.actions import NotDone, act, parse_result
+from durable_nb.notebook.panel.panel import Panel, panel_of
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[dnb.Run]:
+    with dnb.run("job", store=tmp_path) as run:
+        yield run
+
+
+@pytest.fixture
+def panel(run: dnb.Run) -> Iterator[Panel]:
+    panel = Panel(run)
+    yield panel
+    panel.close()
+
+
+def fail() -> None:
+    raise TimeoutError("no answer")
+
+
+def doubt(run: dnb.Run, name: str = "pay", **options: Any) -> None:
+    with pytest.raises(dnb.UnknownOutcome):
+        run.step(name, **options).call(fail)
+
+
+def row(run: dnb.Run, op: str) -> dict[str, Any]:
+    return next(r for r in model.rows_of(run, run.status_view()) if r["id"] == op)
+
+
+def click(run: dnb.Run, action: str, op: str, **more: Any) -> dict[str, Any]:
+    """What the front end sends for a row as it shows it now."""
+    return {
+        "request": f"{action}-{op}-{more}", "action": action, "op": op,
+        "seq": row(run, op)["seq"], **more,
+    }  # fmt: skip
+
+
+def kinds(run: dnb.Run, op: str) -> list[str]:
+    return [str(kind) for kind in run.history(op).kind]
+
+
+# -- which actions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_row_offers_what_the_verdict_table_allows_and_nothing_else(run, outcome):
+    """The table is the only place that decides it; keep and rerun wait for a change."""
+    if outcome is Outcome.UNKNOWN:
+        doubt(run, "a")
+    elif outcome is Outcome.COMPLETED:
+        run.step("a").call(lambda: 1)
+    else:
+        with pytest.raises(TimeoutError):
+            run.step("a", effect="none").call(fail)
+    wanted = {str(v) for v in Verdict if not VERDICTS[v, outcome]} - {"keep", "rerun"}
+
+    assert row(run, "a#1")["outcome"] == outcome
+    assert set(row(run, "a#1")["actions"]) == wanted
+
+
+def test_a_changed_operation_offers_keep_and_rerun(tmp_path):
+    """A question that waits is answered from its row, and then it is no longer offered."""
+    with dnb.run("job", store=tmp_path) as run:
+        run.step("plan", on_change="ask").call(len, "ab")
+    with dnb.run("job", store=tmp_path) as run:
+        with pytest.raises(dnb.IncompatibleCheckpoint):
+            run.step("plan", on_change="ask").call(len, "abc")
+        assert {"keep", "rerun"} <= set(row(run, "plan#1")["actions"])
+
+        answer = act(run, click(run, "keep", "plan#1"))
+
+        assert answer.ok
+        assert answer.text.endswith("Settled. Run the cell again.")
+        assert "keep" not in row(run, "plan#1")["actions"]
+
+
+def test_nothing_is_offered_while_an_operation_is_live(run):
+    """What runs cannot be settled, and says that it runs."""
+    with run.step("work", effect="none") as op:
+        assert op.needed
+        assert row(run, "work#1")["actions"] == []
+        assert row(run, "work#1")["live"]
+        op.result = 1
+
+
+def test_check_now_is_offered_where_this_kernel_knows_a_reconciler(run):
+    """And only while the operation is unknown."""
+    doubt(run, "pay", reconcile=lambda op: None)
+
+    assert "check" in row(run, "pay#1")["actions"]
+
+
+def test_rows_are_plain_data_whatever_the_run_holds(run):
+    """Lone surrogates, HTML and very long texts reach the front end as short plain text."""
+    run.step("odd", effect="none", inputs={"x": "\ud800<b>"}).call(lambda: "y" * 100_000)
+    run.step("odd", effect="none", key="\udfff").call(lambda: 1)
+
+    text = json.dumps(model.rows_of(run, run.status_view()), ensure_ascii=False)
+    assert len(text.encode()) < 5000
+
+
+# -- what a click does ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"id": "re_1", "ok": true}', {"id": "re_1", "ok": True}),
+        ("{'id': ('a', 1)}", {"id": ("a", 1)}),
+        ("null", None),
+        ("None", None),
+        ('"text"', "text"),
+    ],
+)
+def test_a_result_is_json_or_a_python_literal(text, value):
+    """What a person types is read as data."""
+    assert parse_result(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "  ", "text", "open('x', 'w')", "[" * 10_000, "1 +"])
+def test_what_is_no_literal_is_refused_and_never_run(run, text):
+    """The answer says what is wrong, and nothing is recorded."""
+    doubt(run)
+    with pytest.raises(NotDone):
+        parse_result(text)
+
+    answer = act(run, click(run, "confirm", "pay#1", result=text))
+
+    assert not answer.ok
+    assert "Nothing was recorded." in answer.text
+    assert row(run, "pay#1")["outcome"] == "unknown"
+
+
+def test_confirm_and_deny_settle_and_say_so(run):
+    """The verdict and its evidence are on record, and the last words tell what to do."""
+    doubt(run)
+    answer = act(run, click(run, "confirm", "pay#1", result="[1]", evidence="seen"))
+    assert (answer.ok, run.get("pay#1").result) == (True, [1])
+    assert answer.text.endswith("Settled. Run the cell again.")
+    assert "seen" in run.history("pay#1").detail.iloc[-1]
+
+    doubt(run, "mail")
+    assert act(run, click(run, "deny", "mail#1")).ok
+    assert row(run, "mail#1")["outcome"] == "incomplete"
+
+
+def test_case_77_the_second_of_two_clicks_gets_already_settled(run):
+    """Both saw the same row; one verdict counts, and both are in the history."""
+    doubt(run)
+    first = click(run, "confirm", "pay#1", result="1")
+    second = click(run, "confirm", "pay#1", result="2")
+
+    assert act(run, first).ok
+    answer = act(run, second)
+
+    assert not answer.ok
+    assert "already" in answer.text
+    assert run.get("pay#1").result == 1
+    assert kinds(run, "pay#1")[-2:] == ["confirmed", "contested"]
+
+
+def test_a_click_on_a_row_that_has_changed_since_is_refused(tmp_path):
+    """A verdict is about the attempt that the person saw, and about no later one."""
+    with dnb.run("job", store=tmp_path) as run:
+        doubt(run)
+        old = click(run, "deny", "pay#1")
+        act(run, click(run, "deny", "pay#1", evidence="seen"))
+    with dnb.run("job", store=tmp_path) as run:
+        doubt(run)
+        answer = act(run, old)
+
+        assert not answer.ok
+        assert "has changed since" in answer.text
+        assert row(run, "pay#1")["outcome"] == "unknown"
+
+
+def test_an_invalidation_asks_for_a_reason_and_a_fate(run):
+    """A completed external effect stands or was compensated; the cascade says which it is about."""
+    run.step("pay").call(lambda: 1)
+    run.step("mail", effect="none").call(lambda: 2)
+    cascade = model.cascade_of(run, "pay#1")
+    assert cascade == {"below": [], "later": ["mail#1"], "happened": ["pay#1"]}
+
+    assert "say why" in act(run, click(run, "invalidate", "pay#1")).text
+    refused = act(run, click(run, "invalidate", "pay#1", reason="wrong"))
+    assert "say what becomes of it" in refused.text
+    assert row(run, "pay#1")["outcome"] == "completed"
+    done = act(run, click(run, "invalidate", "pay#1", reason="wrong", effect="stands"))
+
+    assert done.ok
+    assert row(run, "pay#1")["outcome"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("look_up", "outcome", "said"),
+    [
+        (lambda op: dnb.Happened(7, "seen"), "completed", "Settled."),
+        (lambda op: dnb.Undecided("who knows"), "unknown", "could not tell"),
+        (lambda op: 1 / 0, "unknown", "could not tell"),
+        (lambda op: dnb.DidNotHappen("none"), "unknown", "counts in"),
+    ],
+)
+def test_check_now_asks_the_reconciler_once_and_never_waits(run, look_up, outcome, said):
+    """A "not found" that does not count yet is told, and the kernel goes on."""
+    asked: list[str] = []
+
+    def ask(op: Any) -> Any:
+        asked.append(op.id)
+        return look_up(op) if len(asked) > 1 else None
+
+    doubt(run, "pay", reconcile=ask, settle_after=60)
+    answer = act(run, click(run, "check", "pay#1"))
+
+    assert said in answer.text
+    assert row(run, "pay#1")["outcome"] == outcome
+    assert asked == ["pay#1"] * 2
+
+
+# -- the widget ----------------------------------------------------------------------------------
+
+
+def test_the_widget_count_stays_constant_over_1000_refreshes(run, panel):
+    """One container and one table, however often the run changes."""
+    doubt(run)
+    before = set(widget._instances)
+    for number in range(1000):
+        panel._tell(str(number), ok=True)
+        panel.refresh()
+
+    assert set(widget._instances) == before
+    assert len(panel.widget.children) == 1
+    assert panel_of(run) is panel_of(run)  # shown again, it is the same one
+
+
+def test_a_message_that_comes_twice_is_answered_once(run, panel):
+    """A verdict is given once for each click, whatever the way to the kernel does with it."""
+    doubt(run)
+    message = click(run, "confirm", "pay#1", result="1")
+    for _ in range(2):
+        panel._on_message(panel.table, message, [])
+
+    assert kinds(run, "pay#1").count("confirmed") == 1
+    assert "contested" not in kinds(run, "pay#1")
+    assert panel.table.answer["request"] == message["request"]
+    assert panel.table.rows[0]["outcome"] == "completed"
+
+
+def test_an_operation_whose_name_cannot_be_sent_is_settled_all_the_same(run, panel):
+    """The front end knows it by an escaped name, and the kernel by the real one."""
+    doubt(run, key="\ud800")
+    shown = panel_row(panel)["id"]
+    shown.encode()
+    message = {"request": "1", "action": "deny", "op": shown, "seq": panel_row(panel)["seq"]}
+    panel._on_message(panel.table, message, [])
+
+    assert panel_row(panel)["outcome"] == "incomplete"
+    assert panel.table.answer["op"] == shown
+
+
+def panel_row(panel: Panel) -> dict[str, Any]:
+    panel.refresh()
+    return dict(panel.table.rows[0])
+
+
+def test_an_exception_in_a_callback_is_shown_in_the_panel_and_raised_nowhere(
+    run, panel, monkeypatch
+):
+    """Whatever a click meets is a line in the panel; a step goes on."""
+    doubt(run)
+    for message in ("nonsense", {"request": 1}, {"request": 2, "action": "history", "op": "no"}):
+        panel._on_message(panel.table, message, [])
+        assert not panel.table.message["ok"]
+    monkeypatch.setattr(run, "confirm", lambda *a, **k: 1 / 0)
+    panel._on_message(panel.table, click(run, "confirm", "pay#1", result="1"), [])
+
+    assert "ZeroDivisionError" in panel.table.message["text"]
+    assert row(run, "pay#1")["outcome"] == "unknown"
+
+
+def test_case_78_a_widget_layer_that_raises_on_every_update_leaves_the_step_alone(
+    tmp_path, monkeypatch
+):
+    """The verdict is recorded, and the panel falls back to text, once."""
+    said: list[str] = []
+    broken: Callable[..., Any] = lambda *a, **k: {}["no such parent"]  # noqa: E731
+    with dnb.run("job", store=tmp_path) as run:
+        doubt(run)
+        run.say = said.append
+        panel = Panel(run)
+        for trait in ("header", "rows", "message", "answer"):
+            panel.table.observe(broken, trait)
+        panel._on_message(panel.table, click(run, "confirm", "pay#1", result="1"), [])
+        panel.refresh()
+
+        assert run.get("pay#1").result == 1
+        assert len(said) == 1
+        assert "cannot be updated" in said[0]
+        assert "pay#1" in said[0]
+        assert run.step("next", effect="none").call(lambda: 2) == 2
+
+
+def test_clicks_from_several_threads_give_one_verdict(run, panel):
+    """A subshell's thread and the main one may call at once."""
+    doubt(run)
+    messages = [click(run, "confirm", "pay#1", result=str(n)) for n in range(8)]
+    threads = [
+        threading.Thread(target=panel._on_message, args=(panel.table, message, []))
+        for message in messages
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert kinds(run, "pay#1").count("confirmed") == 1
+    assert kinds(run, "pay#1").count("contested") == 7
+
+
+def test_the_watcher_shows_what_changed_and_ends_with_the_run(tmp_path, monkeypatch):
+    """Without a click the table follows the run; the thread is gone once it is closed."""
+    monkeypatch.setattr("durable_nb.notebook.panel.panel.LOOK_S", 0.01)
+    monkeypatch.setattr("durable_nb.notebook.panel.panel.BEAT_S", 0.0)
+    with dnb.run("job", store=tmp_path) as run:
+        panel = Panel(run)
+        panel.watch()
+        assert panel.table.rows == []
+        run.step("plan", effect="none").call(lambda: 1)
+        for _ in range(500):
+            if panel.table.rows and panel.table.beat:
+                break
+            threading.Event().wait(0.01)
+        assert panel.table.rows[0]["outcome"] == "completed"
+        assert panel.table.beat > 0
+    assert panel._watcher is not None
+    panel._watcher.join(5)
+    assert not panel._watcher.is_alive()
+    assert panel.table.header["ticking"] is False
+
+
+def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
+    """`run.panel()` needs no notebook."""
+    doubt(run)
+    run.panel()
+
+    assert capsys.readouterr().out.strip() == run.status_view().to_text()
