@@ -160,9 +160,12 @@ def _open_journal(
         expected=expect or fold.born.get("expect") or (),
     )
     run.headline = _headline(run)
-    for note in (journal.recovered, _headless(journal)):
-        if note:
-            surroundings.say(f"warning: {note}")
+    if journal.recovered is not None and (
+        role == "runner" or journal.recovered.records is not None
+    ):
+        surroundings.say(f"warning: {journal.recovered}")
+    if journal.lost is not None and journal.lost.kind == "headless":
+        surroundings.say(f"warning: {journal.lost}. The run goes on from what the journal holds.")
     if role == "runner":
         lease.start_heartbeat(head, _publisher(run, folder), MIRROR_S)
     return run
@@ -213,13 +216,6 @@ def _loss(journal: DuckDBJournal) -> list[Draft]:
     if journal.lost is None or journal.lost.kind == "headless":
         return []
     return [recovery.doubt(str(journal.lost))]
-
-
-def _headless(journal: DuckDBJournal) -> str:
-    """Say that a missing head leaves losses unseen."""
-    if journal.lost is None or journal.lost.kind != "headless":
-        return ""
-    return f"{journal.lost} The run goes on from what the journal holds."
 
 
 def _headline(run: Run) -> str:
