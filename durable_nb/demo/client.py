@@ -7,6 +7,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import asdict
+from http.client import HTTPException
 from typing import Any
 
 from durable_nb.demo.tickets import Ticket
@@ -128,7 +129,7 @@ def healthy(url: str) -> bool:
     """Ask whether a server is there."""
     try:
         _ask("GET", f"{url}/health", timeout=2.0)
-    except (OSError, Rejected, ValueError):
+    except (OSError, HTTPException, Rejected, ValueError):
         return False
     return True
 

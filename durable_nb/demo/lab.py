@@ -76,7 +76,9 @@ def run_lab(
         advice = ADVICE.format(ledger=escape(str(at.ledger)))
         console.print(Text.from_markup(advice), soft_wrap=True)
         environment = {**os.environ, **at.variables(), "DURABLE_STORE": str(work / ".durable")}
-        command = [sys.executable, "-m", "jupyterlab", *arguments, str(notebook)]
+        # JupyterLab asks root to insist; it listens on loopback only, with a token
+        root = ["--allow-root"] if os.geteuid() == 0 else []
+        command = [sys.executable, "-m", "jupyterlab", *root, *arguments, str(notebook)]
         lab = subprocess.Popen(command, cwd=work, env=environment)
         try:
             return _wait(lab)

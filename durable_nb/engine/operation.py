@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -355,13 +356,14 @@ async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | N
     run.bodies.add(task)
     task.add_done_callback(run.bodies.discard)
     cancelled: BaseException | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as stop:
-            cancelled = stop
-            if run.interrupted:
-                task.cancel()
+    with run.interrupt_bodies if run.in_script else nullcontext():
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as stop:
+                cancelled = stop
+                if run.interrupted:
+                    task.cancel()
     if task.cancelled() and cancelled is not None:
         raise cancelled
     try:

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from durable_nb import values
 from durable_nb.engine import calls, fanout
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
+from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
@@ -56,10 +57,16 @@ class Run(Trajectory):
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
         self._origin, self._on_close = surroundings.origin, on_close
+        self.interrupt_bodies = InterruptBodies(self.interrupt)
         self._blocks: list[tuple[Origin, Frame | None]] = []
         self._script = new_block()
 
     # -- what the engine asks --------------------------------------------------------------
+
+    @property
+    def in_script(self) -> bool:
+        """Whether no cell is calling."""
+        return self._origin() is None
 
     def origin(self) -> Origin:
         """Give the cell execution that is calling; in a script the innermost `with` block."""

@@ -160,6 +160,12 @@ def _open_journal(
         expected=expect or fold.born.get("expect") or (),
     )
     run.headline = _headline(run)
+    if journal.recovered is not None and (
+        role == "runner" or journal.recovered.records is not None
+    ):
+        surroundings.say(f"warning: {journal.recovered}")
+    if journal.lost is not None and journal.lost.kind == "headless":
+        surroundings.say(f"warning: {journal.lost}. The run goes on from what the journal holds.")
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":

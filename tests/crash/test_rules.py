@@ -31,7 +31,11 @@ with dnb.run("five", store=store, expect=expect) as run:
 
 @pytest.mark.parametrize(
     ("effect", "third"),
-    [("external", "unknown"), ("idempotent", "incomplete"), ("none", "incomplete")],
+    [
+        ("external", "unknown"),
+        pytest.param("idempotent", "incomplete", marks=pytest.mark.slow),
+        pytest.param("none", "incomplete", marks=pytest.mark.slow),
+    ],
 )
 def test_case_17_kill_in_step_3_of_5_says_what_is_known(
     bench: Bench, effect: str, third: str

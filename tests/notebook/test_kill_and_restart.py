@@ -136,7 +136,11 @@ def test_a_changed_list_of_an_earlier_cell_comes_back_in_a_new_kernel(tmp_path):
 
 @pytest.mark.parametrize(
     ("effect", "outcome"),
-    [("external", "unknown"), ("idempotent", "incomplete"), ("none", "incomplete")],
+    [
+        ("external", "unknown"),
+        pytest.param("idempotent", "incomplete", marks=pytest.mark.slow),
+        pytest.param("none", "incomplete", marks=pytest.mark.slow),
+    ],
 )
 def test_a_kernel_killed_in_the_middle_of_a_cell(tmp_path, effect, outcome):
     """What was begun is unknown or incomplete by its effect, and is run again only if it may be."""

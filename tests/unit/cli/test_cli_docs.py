@@ -133,7 +133,7 @@ def transcripts() -> list[tuple[str, str]]:
 def steady(text: str, folder: Path) -> str:
     """Take out what differs from one run to the next."""
     for pattern, word in (
-        (re.escape(str(folder)), "/home/ada/work"),
+        (re.escape(str(folder)), "/home/ada/shop"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00)?", "TIME"),
         (r"dnb-[0-9a-f]{32}", "KEY"),
     ):

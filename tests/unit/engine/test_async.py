@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -174,3 +176,39 @@ def test_closing_an_async_run_awaits_its_tasks(open_run, effects):
     asyncio.run(main())
     with open_run() as run:
         assert run.get("slow").outcome == "completed"
+
+
+CTRL_C = """
+import asyncio, os, signal, sys, threading, time
+import durable_nb as dnb
+
+@dnb.step
+async def slow():
+    await asyncio.sleep(30)
+
+async def main():
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    await slow()
+
+begun = time.monotonic()
+try:
+    with dnb.run("r", store=sys.argv[1]) as run:
+        try:
+            asyncio.run(main())
+        finally:
+            print(run.get("slow").outcome, round(time.monotonic() - begun) < 5)
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_one_ctrl_c_stops_a_script_that_awaits_a_step(tmp_path):
+    """The body is cancelled, recorded as interrupted, and the handler is put back."""
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["unknown True", "interrupted True"], done.stderr
