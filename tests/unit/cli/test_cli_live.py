@@ -15,6 +15,8 @@ from support.terminal import do, document, run_it
 from durable_nb.engine.store import open_run
 from durable_nb.journal import Inbox
 
+pytestmark = pytest.mark.slow  # each test starts processes of its own
+
 #: A kernel that has opened a run with something unknown in it, and whose cell blocks.
 BLOCKED = """\
 import sys, time

@@ -15,6 +15,8 @@ from durable_nb.demo.model_server import PACKAGES, SMOLLM2, missing_packages
 from durable_nb.demo.serving import Server
 from durable_nb.demo.tickets import Ticket, read_tickets
 
+pytestmark = pytest.mark.slow  # each test starts processes of its own
+
 
 @pytest.fixture
 def at(tmp_path):

@@ -10,6 +10,8 @@ import pytest
 
 from durable_nb.demo import client, servers
 
+pytestmark = pytest.mark.slow  # each test starts processes of its own
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
