@@ -17,6 +17,8 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.engine.views import OperationView, StatusView
+from durable_nb.engine.watched import Watched
+from durable_nb.engine.watched import watch as _watch
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -33,6 +35,7 @@ from durable_nb.model.errors import (
     NotRecordable,
     NotTrusted,
     OperationMissing,
+    OwnerRefused,
     ResultLost,
     RunClosed,
     RunHeld,
@@ -121,6 +124,33 @@ def run(
     )
 
 
+def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
+    """Watch and settle a run from where it is not executed, whoever holds it.
+
+    Parameters
+    ----------
+    name : str
+        The run's name.
+    store : path, optional
+        As for `open_run`.
+
+    Returns
+    -------
+    Watched
+        With a run's own operator verbs: ``status_view, operations, unknown, history, confirm,
+        deny, invalidate, keep, rerun, accept, reconcile, panel``. A live run in another process
+        is shown from its mirror, at most two seconds old; what is asked of it is done by its
+        owner, which answers within two seconds.
+
+    Raises
+    ------
+    RunMissing, BadName, NotTrusted
+        Nothing was changed.
+    """
+    around = _surroundings().get("surroundings", _store.SCRIPT)
+    return _watch(name, store=store, surroundings=around)
+
+
 def _surroundings() -> dict[str, Any]:
     """Give what a notebook knows of itself; in a script, nothing."""
     ipython = sys.modules.get("IPython")
@@ -165,6 +195,7 @@ __all__ = [
     "Operation",
     "OperationMissing",
     "OperationView",
+    "OwnerRefused",
     "ResultLost",
     "Run",
     "RunClosed",
@@ -180,6 +211,7 @@ __all__ = [
     "UnguardedStep",
     "UnknownOutcome",
     "VerdictRefused",
+    "Watched",
     "current_operation",
     "current_run",
     "http_rejected",
@@ -191,4 +223,5 @@ __all__ = [
     "sql",
     "step",
     "unload_ipython_extension",
+    "watch",
 ]

@@ -86,16 +86,17 @@ def show_(face: Face, name: str, op: str | None) -> int:
     Example:
       durable-nb show refund-17
     """
-    picture = look.picture(face, name)
+    run = look.watched(face, name)
+    picture = look.picture(face, run)
     if op is None:
         show.run(face, picture)
         return PERSON_NEEDED if picture.open else DONE
     if picture.held_by:
-        row = look.in_mirror(picture, op)
-        show.operation(face, picture, row, history=None)
+        row = look.operation_row(run.get(op))
+        show.operation(face, picture, row, look.history_of(run, op))
     else:
-        with look.reading(face, name) as run:
-            row, history = look.in_journal(run, op), rows_of(run.history(op))
+        with look.reading(face, name) as held:
+            row, history = look.in_journal(held, op), rows_of(held.history(op))
         show.operation(face, picture, row, history)
     return PERSON_NEEDED if row["outcome"] == Outcome.UNKNOWN else DONE
 
@@ -111,9 +112,7 @@ def history(face: Face, name: str, op: str | None) -> int:
     Example:
       durable-nb history refund-17 'charge#1'
     """
-    with look.reading(face, name) as run:
-        records = rows_of(run.history(op))
-    show.history(face, records)
+    show.history(face, rows_of(look.watched(face, name).history(op)))
     return DONE
 
 
@@ -323,7 +322,7 @@ def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
     asked = parse_reconcilers(reconcilers)
     if not asked and (waits := verdicts.check(face, name)) is not None:
         return PERSON_NEEDED if waits else DONE
-    with look.operating(face, name) as run:
+    with look.watched(face, name).held("operator") as run:
         before = run.unknown()
         for step in sorted(set(asked) - {view.name for view in before}):
             face.say(f"no unknown operation is named {step!r}, so its reconciler is not asked")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.engine.drive import drive
+from durable_nb.engine.published import row_of
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.views import OperationView
@@ -104,6 +105,15 @@ def _unknown(run: Run, op: object) -> Done:
     return Done("shown", f"{len(rows)} unknown", None, {"unknown": rows})
 
 
+def _history(run: Run, op: object) -> Done:
+    records = run.history(op or None).to_dict("records")
+    rows = [
+        {str(k): v.isoformat() if isinstance(v, datetime) else v for k, v in record.items()}
+        for record in records
+    ]
+    return Done("shown", f"{len(rows)} records", None, {"records": rows})
+
+
 def _keep(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
 
@@ -135,25 +145,34 @@ def _reconcile(run: Run, op: object) -> Done:
     if options is None or options.reconcile is None:
         why = f"no reconciler of {view.name!r} is known in this kernel: its step was not reached."
         raise VerdictRefused(view.id, "check", why)
+    why = "its reconciler could not tell"
     try:
         settled = drive(reconcile(run, options, state), sleep=_never)
-    except _WouldWait:
+    except _WouldWait as wait:
         settled = False
+        why = (
+            f"its reconciler found nothing, which counts in {wait.seconds:.0f} s: it may still be "
+            "under way. Ask again then"
+        )
     view = run.get(view.id)
     if settled:
-        return Done("settled", f"its reconciler settled it: it is {view.outcome} now", view)
+        return Done("settled", f"its reconciler says so: it is {view.outcome} now", view)
     kinds = run.history(view.id)
     reasons = list(kinds.loc[kinds["kind"] == str(Kind.UNDECIDED), "detail"])
-    why = f" ({reasons[-1]})" if reasons else ""
-    return Done("undecided", f"still unknown{why}", view)
+    told = f" ({reasons[-1]})" if reasons else ""
+    return Done("undecided", f"still unknown: {why}{told}", view)
 
 
 class _WouldWait(Exception):
     """The reconciler's answer counts only later."""
 
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
 
 def _never(seconds: float) -> None:
-    raise _WouldWait
+    raise _WouldWait(seconds)
 
 
 def _next(run: Run) -> str:
@@ -179,12 +198,13 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "accept": _accept,
         "dependants": _dependants,
         "unknown": _unknown,
+        "history": _history,
     }
 )
-#: Verbs that change nothing.
-_ASKING: Final = frozenset({"dependants", "unknown", "reconcile"})
+#: Verbs that give no verdict.
+ASKING: Final = frozenset({"dependants", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "unknown"})
+_WHOLE: Final = frozenset({"accept", "history", "unknown"})
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 
@@ -237,15 +257,6 @@ def _document(run: Run, done: Done) -> dict[str, Any]:
     }
 
 
-def row_of(view: OperationView) -> dict[str, Any]:
-    """Give one operation whole, in JSON's own types."""
-    whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
-    return {
-        name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
-        for name, v in whole.items()
-    }
-
-
 # -- messages ----------------------------------------------------------------------------------
 
 
@@ -288,7 +299,7 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if message.seen is not None:
         seen = replace(run.view(state), last_seq=message.seen)
         return perform(run, message.verb, seen, message.arguments)
-    if message.verb not in _ASKING and state.started and state.started > message.ts:
+    if message.verb not in ASKING and state.started and state.started > message.ts:
         why = "it was begun again after this was sent. Look again."
         raise VerdictRefused(state.id, message.verb, why)
     return perform(run, message.verb, state.id, message.arguments)
@@ -333,7 +344,7 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
                 return
             inbox.answer(message.id, document)
             _in_hand.discard(message.id)  # unless the answer failed: that is not tried for ever
-            if message.verb not in _ASKING:
+            if message.verb not in ASKING:
                 _tell(run, message, document)
 
         (aside if message.verb in _CALLS_OUT else _at_once)(answer)

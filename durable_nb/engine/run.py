@@ -290,6 +290,8 @@ class Run(Trajectory):
             return
         signal = None if error is None else lone_signal(error)
         failed = error is not None and signal is None
+        if signal is not None:
+            signal.folder = self.folder
         self.close(Kind.FAILED if failed else Kind.CLOSED, error)
         if signal is not None and signal is not error:
             raise signal from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import getpass
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from durable_nb.engine.operation import Operation
 from durable_nb.engine.views import OperationView
 from durable_nb.model.errors import (
     AlreadySettled,
+    NotRecordable,
     OperationMissing,
     StillRunning,
     VerdictRefused,
@@ -104,14 +105,33 @@ def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
     text = str(ref)
     if text in states:
         return states[text], None
-    if text.isdigit():
-        by_row = [s for s in states.values() if run.fold.row_of(s) == int(text)]
-        if by_row:
-            return by_row[0], None
-    named = [s for s in states.values() if s.place.name == text or s.id.rpartition("#")[0] == text]
-    if len(named) == 1:
-        return named[0], None
-    near = [s.id for s in named] or difflib.get_close_matches(text, states, 3, 0.4)
+    found = _named(text, [(s.id, run.fold.row_of(s), s.place.name) for s in states.values()])
+    return states[found], None
+
+
+def pick(ref: object, seen: Sequence[OperationView]) -> OperationView:
+    """Find an operation among those that are shown: by view, id, row number or unique name.
+
+    Raises
+    ------
+    OperationMissing
+        Nothing, or more than one thing, goes by that name.
+    """
+    if isinstance(ref, OperationView):
+        return ref
+    found = _named(str(ref), [(view.id, view.row, view.name) for view in seen])
+    return next(view for view in seen if view.id == found)
+
+
+def _named(text: str, known: Sequence[tuple[str, int, str]]) -> str:
+    """Give the id that a person means; `known` are ids, row numbers and names."""
+    by_id = [op for op, _, _ in known if op == text]
+    by_row = [op for op, row, _ in known if str(row) == text]
+    named = [op for op, _, name in known if name == text or op.rpartition("#")[0] == text]
+    for found in (by_id, by_row, named):
+        if len(found) == 1:
+            return found[0]
+    near = named or difflib.get_close_matches(text, [op for op, _, _ in known], 3, 0.4)
     raise OperationMissing(text, near[:5])
 
 
@@ -189,3 +209,22 @@ def _cascade(run: Trajectory, state: OperationState, body: Mapping[str, Any]) ->
 def encoded(run: Trajectory, result: object) -> str:
     """Encode a result that a person gives, verified like a step's own."""
     return values.encode(result, run.artifacts)
+
+
+def as_literal(result: object) -> str:
+    """Write a result as text that another process reads; nothing is run to read it.
+
+    Raises
+    ------
+    NotRecordable
+        It is no plain data.
+    """
+    try:
+        return values.write_literal(result)
+    except Exception as problem:
+        raise NotRecordable(
+            "result",
+            type(result).__name__,
+            "from here it goes to the run's owner as text: give JSON's types or Python literals, "
+            "or confirm it in the notebook that executes the run",
+        ) from problem

@@ -9,17 +9,17 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from durable_nb import values
 from durable_nb.engine import inbox, recovery
 from durable_nb.engine.context import OPEN, Frame, set_frame
+from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
 from durable_nb.engine.trajectory import Clock, Surroundings
 from durable_nb.journal import (
     Head,
     Lease,
-    Mirror,
     OwnerInfo,
     open_journal,
 )
@@ -140,7 +140,7 @@ def _open_journal(
 
     def let_go() -> None:
         try:
-            _publish(run, folder)
+            publish(run)
         finally:
             journal.close()
             head.close()
@@ -169,7 +169,7 @@ def _open_journal(
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":
-        lease.start_heartbeat(head, _publisher(run, folder), MIRROR_S)
+        lease.start_heartbeat(head, publisher(run), MIRROR_S)
     return run
 
 
@@ -259,41 +259,6 @@ def _short(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
-
-
-# -- the mirror --------------------------------------------------------------------------------
-
-
-def _publisher(run: Run, folder: Path) -> Any:
-    """Publish when something was recorded since the last time."""
-    published = -1
-
-    def publish() -> None:
-        nonlocal published
-        seq = run.fold.last_seq
-        if seq != published:
-            _publish(run, folder)
-            published = seq
-
-    return publish
-
-
-def _publish(run: Run, folder: Path) -> None:
-    with run.lock:
-        found = [run.view(s) for s in run.states()]
-        counts = run.status_view().counts
-        meta = {
-            "name": run.name,
-            "run_id": run.id,
-            "status": run.status(),
-            "epoch": str(run.epoch),
-            "completed": str(counts["completed"]),
-            "incomplete": str(counts["incomplete"]),
-            "unknown": str(counts["unknown"]),
-            "opened": run.fold.born_at.isoformat() if run.fold.born_at else "",
-            "updated": run.fold.updated.isoformat() if run.fold.updated else "",
-        }
-    Mirror(folder).publish([{**v.as_dict(), "last_seq": v.last_seq} for v in found], meta)
 
 
 @atexit.register

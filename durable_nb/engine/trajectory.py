@@ -51,12 +51,13 @@ class Surroundings:
     say : callable
         Shows one line to the person: stderr in a script, the cell's output in a notebook.
     panel : callable or None
-        Shows a run as a panel; `None` where there is nothing to show one in.
+        Shows the run of that name and folder as a panel; `None` where there is nothing to show
+        one in.
     """
 
     origin: Callable[[], Origin | None]
     say: Callable[[str], None]
-    panel: Callable[[Trajectory], None] | None = None
+    panel: Callable[[str, Path], None] | None = None
 
 
 class Trajectory:
@@ -238,9 +239,7 @@ class Trajectory:
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
-        return pd.DataFrame(
-            rows, columns=["seq", "op", "kind", "ts", "epoch", "actor", "attempt", "detail"]
-        )
+        return pd.DataFrame(rows, columns=list(views.RECORD_COLUMNS))
 
     def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
         """Record that an operation happened, with the result that replay will return.
@@ -337,7 +336,7 @@ class Trajectory:
         if self._panel is None:
             print(self.status_view().to_text())
         else:
-            self._panel(self)
+            self._panel(self.name, self.folder)
 
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,12 @@ COLUMNS: Final = (
     "idempotency_key", "result", "error", "changes", "usd", "tokens", "started", "ended",
     "duration_s",
 )  # fmt: skip
+
+#: Who holds a run that this process executes.
+HERE: Final = "this process"
+
+#: Columns of `run.history()`.
+RECORD_COLUMNS: Final = ("seq", "op", "kind", "ts", "epoch", "actor", "attempt", "detail")
 
 #: Outcome, or live -> the sign beside the word.
 SIGNS: Final[Mapping[str, str]] = {
@@ -193,7 +199,19 @@ class StatusView:
     open : tuple of (str, str)
         What waits for a person, and the exact line that settles it.
     restored : int
-        How many operations this kernel took from the record.
+        How many operations the owner's kernel took from the record.
+    usd, at_least
+        What it has cost so far, and whether an attempt's price is missing in that.
+    expected : tuple of str
+        Steps that were announced and have not begun.
+    doubt : str
+        Why records are known to be lost; "" if none are.
+    checkable : frozenset of str
+        Names of the steps whose reconciler the owner's kernel knows.
+    held_by : str
+        Who executes the run now; "" if nobody does.
+    born, updated : datetime or None
+        Of the first and the last record, UTC.
     """
 
     run: str
@@ -206,6 +224,16 @@ class StatusView:
     usd: float | None
     at_least: bool
     expected: tuple[str, ...] = ()
+    doubt: str = ""
+    checkable: frozenset[str] = frozenset()
+    held_by: str = ""
+    born: datetime | None = None
+    updated: datetime | None = None
+
+    @property
+    def views(self) -> tuple[OperationView, ...]:
+        """The operations themselves, without what is only expected."""
+        return tuple(row.view for row in self.rows if row.view is not None)
 
     def to_text(self) -> str:
         """Render as stable plain text: no times, no random ids."""
@@ -229,34 +257,53 @@ class StatusView:
 def status_view(run: Trajectory) -> StatusView:
     """Show a run that this process holds."""
     views = [view_of(run, s) for s in run.states()]
-    counts = dict.fromkeys(("completed", "incomplete", "unknown"), 0)
-    for v in views:
-        counts[v.outcome] += 1
-    rows = _tree(views)
-    reached = {v.name for v in views}
-    expected = tuple(n for n in run.expected if n not in reached)
-    rows += [
-        StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, n, "expected, not begun")
-        for n in expected
-    ]
-    counts["incomplete"] += len(expected)
-    money = [v.usd for v in views if v.usd is not None]
     held = run.is_open and run.role == "runner"
-    return StatusView(
+    unknown = sum(1 for v in views if v.outcome == Outcome.UNKNOWN)
+    doubted = run.fold.doubted
+    return assemble(
+        views,
         run=run.name,
-        status=str(status_of(run.fold, held, counts["unknown"])) if held else run.status(),
+        status=str(status_of(run.fold, held, unknown)) if held else run.status(),
         headline=run.headline,
-        counts=counts,
-        rows=tuple(rows),
-        open=tuple(_open_questions(run, views)),
-        restored=sum(1 for v in views if v.source == "record"),
-        usd=sum(money) if money else None,
+        expected=run.expected,
+        doubt=str(doubted.get("why")) if doubted else "",
         at_least=any(s.unpriced for s in run.states()),
-        expected=expected,
+        checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
+        held_by=HERE if held else "",
+        born=run.fold.born_at,
+        updated=run.fold.updated,
     )
 
 
-def _tree(views: list[OperationView]) -> list[StatusRow]:
+def assemble(
+    views: Sequence[OperationView], *, expected: Sequence[str], doubt: str, **facts: Any
+) -> StatusView:
+    """Make the view of a run from its operations, wherever they were read."""
+    counts = dict.fromkeys(map(str, Outcome), 0)
+    for v in views:
+        counts[v.outcome] += 1
+    reached = {v.name for v in views}
+    waiting = tuple(name for name in expected if name not in reached)
+    counts[Outcome.INCOMPLETE] += len(waiting)
+    not_begun = "expected, not begun"
+    rows = _tree(views) + [
+        StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, name, not_begun)
+        for name in waiting
+    ]
+    money = [v.usd for v in views if v.usd is not None]
+    return StatusView(
+        counts=counts,
+        rows=tuple(rows),
+        open=tuple(_open_questions(doubt, views)),
+        restored=sum(1 for v in views if v.source == "record"),
+        usd=sum(money) if money else None,
+        expected=waiting,
+        doubt=doubt,
+        **facts,
+    )
+
+
+def _tree(views: Sequence[OperationView]) -> list[StatusRow]:
     """Order operations under their parents, branches included, by when they first began."""
     order = {v.id: (v.row,) for v in views}
     for v in sorted(views, key=lambda v: v.row):
@@ -293,7 +340,7 @@ def _note(view: OperationView) -> str:
     return ", ".join(parts)
 
 
-def _open_questions(run: Trajectory, views: list[OperationView]) -> list[tuple[str, str]]:
+def _open_questions(doubt: str, views: Sequence[OperationView]) -> list[tuple[str, str]]:
     questions = []
     for v in views:
         if v.outcome == Outcome.UNKNOWN:
@@ -306,11 +353,7 @@ def _open_questions(run: Trajectory, views: list[OperationView]) -> list[tuple[s
             questions.append((what, f'run.keep("{v.id}")'))
         if v.changes:
             questions.append((f"{v.id} changed: do it again?", f'run.rerun("{v.id}")'))
-    if run.fold.doubted:
-        questions.append(
-            (
-                f"records of this run are lost ({run.fold.doubted.get('why')}). Accept?",
-                'run.accept(reason="...")',
-            )
-        )
+    if doubt:
+        what = f"records of this run are lost ({doubt}). Accept?"
+        questions.append((what, 'run.accept(reason="...")'))
     return questions

@@ -103,7 +103,7 @@ def operation(
     row: Mapping[str, Any],
     history: Sequence[Mapping[str, Any]] | None,
 ) -> None:
-    """Print one operation; without a history where only the mirror can be read."""
+    """Print one operation; without a history where its owner did not tell it."""
     _say_source(face, picture)
     mine = [q for q in picture.open if q.operation == row["id"]]
     if face.as_json:
@@ -115,7 +115,7 @@ def operation(
     for name, value in (row.get("inputs") or {}).items():
         face.line(f"input {clean(name)} = {clean(value)}")
     if history is None:
-        face.say("Its history is in the journal, which its owner holds.")
+        face.say("Its history is in the journal, which its owner holds, and did not tell.")
     else:
         face.line("")
         _print_records(face, history)

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from durable_nb.engine import remote
-from durable_nb.engine.inbox import perform
 from durable_nb.faces import look, show
 from durable_nb.faces.output import Face
 from durable_nb.model.errors import DurableError
-
-#: Seconds for which a reconciler's answer is awaited: it asks somebody outside.
-CHECK_S: Final = 30.0
-
-
-class OwnerRefused(DurableError):
-    """The owner of a live run answered with an error, or took a message and answered nothing."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(kind, message)
-        self.kind, self.message = kind, message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def give(
@@ -35,7 +19,7 @@ def give(
     Parameters
     ----------
     name, verb, op, arguments
-        The run, and what `durable_nb.engine.inbox.perform` takes.
+        The run, and what `durable_nb.engine.watched.Watched.ask` takes.
     seen : int, optional
         The operation's last record that the person saw.
 
@@ -44,21 +28,21 @@ def give(
     DurableError
         Nothing was changed; if a live owner refused it, an `OwnerRefused` with its words.
     """
-    answer = ask_owner(face, name, verb, op, arguments, seen)
-    if answer is None:
-        with look.operating(face, name) as run:
-            ref: object = op if seen is None else replace(run.get(op), last_seq=seen)
-            answer = perform(run, verb, ref, arguments)
-    show.settled(face, answer)
+    show.settled(face, ask(face, name, verb, op, arguments, seen))
 
 
 def dependants(face: Face, name: str, op: str) -> Mapping[str, Any]:
     """Tell what an invalidation would touch; changes nothing."""
-    answer = ask_owner(face, name, "dependants", op, {})
-    if answer is None:
-        with look.reading(face, name) as run:
-            answer = perform(run, "dependants", op, {})
-    return answer
+    return ask(face, name, "dependants", op, {})
+
+
+def ask(
+    face: Face, name: str, verb: str, op: str, arguments: Mapping[str, Any], seen: int | None = None
+) -> Mapping[str, Any]:
+    """Do what a verb says, with a word while another process is asked."""
+    run = look.watched(face, name)
+    with face.working("asking the run's owner ..."):
+        return run.ask(verb, op, arguments, seen=seen)
 
 
 def check(face: Face, name: str) -> bool | None:
@@ -69,49 +53,17 @@ def check(face: Face, name: str) -> bool | None:
     bool or None
         Whether a person is needed; `None` if no live owner answers.
     """
-    found = ask_owner(face, name, "unknown", "", {})
-    if found is None:
+    if not remote.is_listening(look.watched(face, name).folder):
         return None
     settled: list[Mapping[str, Any]] = []
     left: list[Mapping[str, Any]] = []
-    for op in found["more"]["unknown"]:
+    for op in ask(face, name, "unknown", "", {})["more"]["unknown"]:
         try:
-            answer = ask_owner(face, name, "reconcile", str(op["id"]), {}, timeout_s=CHECK_S)
-        except OwnerRefused as refused:
+            answer = ask(face, name, "reconcile", str(op["id"]), {})
+        except DurableError as refused:
             face.say(f"{op['id']}: {refused}")
             left.append(op)
             continue
-        if answer is None:
-            return None
         (left if answer["verdict"] == "undecided" else settled).append(answer["operation"])
         face.say(f"{op['id']}: {answer['said']}")
     return show.checked(face, name, settled, left)
-
-
-def ask_owner(
-    face: Face,
-    name: str,
-    verb: str,
-    op: str,
-    arguments: Mapping[str, Any],
-    seen: int | None = None,
-    timeout_s: float = 3.0,
-) -> Mapping[str, Any] | None:
-    """Ask the owner of a live run; `None` if there is none, or nothing came of it.
-
-    Raises
-    ------
-    OwnerRefused
-        Its answer is an error, or may still come.
-    """
-    folder = look.find(face, name)
-    if not remote.is_listening(folder):
-        return None
-    with face.working("asking the run's owner ..."):
-        answer = remote.settle_live(folder, verb, op, arguments, seen, timeout_s)
-    if answer["ok"]:
-        return answer
-    if answer.get("withdrawn"):
-        face.say(str(answer["message"]))
-        return None
-    raise OwnerRefused(str(answer["error"]), str(answer["message"]))

@@ -28,6 +28,8 @@ from durable_nb.model.errors import JournalUnwritable, RunHeld
 
 #: Seconds between heartbeats.
 HEARTBEAT: Final = 5.0
+#: Seconds to the first one: long enough that a short script never pays for it.
+_FIRST: Final = 0.2
 _RETRY: Final = 0.05
 
 _held: weakref.WeakSet[Lease] = weakref.WeakSet()
@@ -214,8 +216,10 @@ class Lease:
         self.release()
 
     def _run(self, every: float) -> None:
-        """Beat until released."""
-        while not self._stop.wait(every):
+        """Beat until released; the first time soon, so that others can see what was opened."""
+        pause = min(every, _FIRST)
+        while not self._stop.wait(pause):
+            pause = every
             try:
                 self.beat()
             except Exception as error:

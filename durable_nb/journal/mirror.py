@@ -56,6 +56,7 @@ OPERATION_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "ended": _TIME,
         "duration_s": _FLOAT,
         "last_seq": _INT,
+        "inputs": _TEXT,
     }
 )
 
@@ -136,8 +137,8 @@ class Mirror:
             raise
 
     @staticmethod
-    def read(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Give the operations and what the run says of itself.
+    def read(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Give the operations, a mapping each, and what the run says of itself.
 
         Raises
         ------
@@ -145,7 +146,7 @@ class Mirror:
             If there is none, or it is damaged.
         """
         table, meta = _read(folder / MIRROR_FILE)
-        return table.to_pandas(), meta
+        return _conform(table).to_pylist(), meta
 
 
 def query(store: Path, sql: str) -> pd.DataFrame:

@@ -156,6 +156,11 @@ class Holder:
         """Give the seconds since the last heartbeat; None if none is on record."""
         return age(self.info.heartbeat, now)
 
+    @property
+    def who(self) -> str:
+        """Who it is, without what changes by the second."""
+        return name_of(self.info)
+
     def __str__(self) -> str:
         return describe(self.info)
 
@@ -192,8 +197,8 @@ def age(moment: str, now: datetime | None = None) -> float | None:
     return max(0.0, ((now or datetime.now(UTC)) - then).total_seconds())
 
 
-def describe(info: OwnerInfo) -> str:
-    """Say who an owner is, for messages."""
+def name_of(info: OwnerInfo) -> str:
+    """Say who an owner is."""
     parts = [f"process {info.pid} ({info.python}) on {info.host}"]
     if info.kernel:
         parts.append(f"kernel {info.kernel}")
@@ -201,6 +206,12 @@ def describe(info: OwnerInfo) -> str:
         parts.append(f"notebook {info.notebook}")
     if info.role == Role.OPERATOR:
         parts.append("as operator")
+    return ", ".join(parts)
+
+
+def describe(info: OwnerInfo) -> str:
+    """Say who an owner is, since when, and when it last gave a sign of life."""
+    parts = [name_of(info)]
     if info.opened:
         parts.append(f"since {info.opened}")
     beat = age(info.heartbeat)

@@ -8,6 +8,7 @@ model, and the model sends again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -28,7 +29,14 @@ class DurableSignal(BaseException):
     """Base of the signals that stop a cell: a person, or time, has to decide first.
 
     A subclass gives `lines()`: what happened, what it means, and last what settles it.
+
+    Attributes
+    ----------
+    folder : Path or None
+        Of the run that was closed, because the signal left its ``with`` block.
     """
+
+    folder: Path | None = None
 
     def lines(self) -> list[str]:
         """Give the display, one clear line each."""
@@ -344,6 +352,25 @@ class JournalUnwritable(DurableError):
             "Earlier records are unhurt. A step whose effect was begun counts as unknown until "
             "it is settled. Free some space (or lift the limit) and run the cell again."
         )
+
+
+class OwnerRefused(DurableError):
+    """The owner of a run, in another process, refused what was asked, or has not answered.
+
+    Attributes
+    ----------
+    kind : str
+        The owner's own error, such as ``AlreadySettled``.
+    message : str
+        Its words.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind, self.message = kind, message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class JournalDamaged(DurableError):

@@ -89,10 +89,14 @@ class Hooks:
             return
         error = getattr(result, "error_in_exec", None)
         signal = None if error is None else lone_signal(error)
-        stopped = getattr(signal, "run", None)
-        for run in OPEN.all():
-            if run.name == stopped:
-                panel.show(run)
+        if signal is None:
+            return
+        name = getattr(signal, "run", "")
+        left = [(run.name, run.folder) for run in OPEN.all() if run.name == name]
+        if signal.folder is not None:
+            left = [(name, signal.folder)]  # it left the run's `with` block, which closed the run
+        for stopped in left[-1:]:
+            panel.show(*stopped)
 
 
 def install(shell: Any) -> Hooks:

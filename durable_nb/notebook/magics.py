@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from IPython.core.error import UsageError
+from IPython.display import display
 
 from durable_nb.engine import listing, store
 from durable_nb.engine.context import OPEN, current_run
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
+from durable_nb.engine.watched import Watched, watch
 from durable_nb.model.errors import DurableError
 from durable_nb.notebook import panel
 from durable_nb.notebook.hooks import surroundings
@@ -22,14 +24,20 @@ HELP: Final = """\
 %durable run NAME                        open or resume a run, as the variable `run`
 %durable status [RUN]                    what is done, what is open, and how to settle it
 %durable panel [RUN]                     the same as a table, to settle with a click
+%durable history [OP]                    the records of an operation, or of the run
 %durable confirm OP RESULT [--evidence E]    it happened, with this result
 %durable deny OP [--evidence E]          it did not happen: it is done again
 %durable invalidate OP --reason R [--effect stands|compensated]
                                          its result no longer counts: it is done again
+%durable keep OP [--reason R]            what it depended on changed: use its record
+%durable rerun OP [--reason R]           what it depended on changed: do it again
+%durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
 
 OP is an operation's id (charge#1), its name, or its row number in the status. RESULT is a Python
-expression; what it names is looked up in the notebook.
+expression; what it names is looked up in the notebook. The verbs are about the active run; with
+--run RUN about another one, also one that another notebook executes: that one does it, and
+answers.
 """
 
 #: Run states in which there is nothing left to do.
@@ -47,7 +55,11 @@ class Verbs:
             "panel": self._panel,
             "confirm": self._confirm,
             "deny": self._deny,
+            "history": self._history,
             "invalidate": self._invalidate,
+            "keep": self._keep,
+            "rerun": self._rerun,
+            "accept": self._accept,
             "help": self._help,
         }
 
@@ -91,12 +103,22 @@ class Verbs:
             print(run.status_view().to_text())
 
     def _status(self, rest: str) -> None:
-        print(self._find(rest).status_view().to_text())
+        run = self._find(rest)
+        status = run.status_view()
+        print(status.to_text())
+        if isinstance(run, Watched) and status.held_by:
+            print(f"executed by {status.held_by}; as it published it, at most 2 s ago")
 
     def _panel(self, rest: str) -> None:
-        panel.show(self._find(rest))
+        run = self._find(rest)
+        panel.show(run.name, run.folder)
+
+    def _history(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        display(run.history(_ref(rest) if rest else None))  # type: ignore[no-untyped-call]
 
     def _confirm(self, rest: str) -> None:
+        run, rest = self._target(rest)
         rest, evidence = _take(rest, "--evidence")
         op, _, result = rest.partition(" ")
         if not op or not result.strip():
@@ -105,16 +127,18 @@ class Verbs:
                 '%durable confirm charge#1 {"id": "ch_1"} --evidence "seen in the dashboard". '
                 "Nothing was changed."
             )
-        view = self._active().confirm(_ref(op), self._value(result), evidence=evidence)
+        view = run.confirm(_ref(op), self._value(result), evidence=evidence)
         print(f"{view.id}: confirmed; replay returns {view.result_preview}")
 
     def _deny(self, rest: str) -> None:
+        run, rest = self._target(rest)
         rest, evidence = _take(rest, "--evidence")
         op = _only(rest, "%durable deny charge#1 --evidence E")
-        view = self._active().deny(_ref(op), evidence=evidence)
+        view = run.deny(_ref(op), evidence=evidence)
         print(f"{view.id}: denied; it is done again under the same key")
 
     def _invalidate(self, rest: str) -> None:
+        run, rest = self._target(rest)
         rest, effect = _take(rest, "--effect")
         rest, reason = _take(rest, "--reason")
         example = '%durable invalidate charge#1 --reason "wrong amount" --effect compensated'
@@ -123,7 +147,30 @@ class Verbs:
             raise UsageError(f"%durable invalidate needs --reason. Example: {example}")
         if effect and effect not in FATES:
             raise UsageError(f"--effect is {' or '.join(FATES)}. Example: {example}")
-        print(self._active().invalidate(_ref(op), reason, effect=effect or None))
+        print(run.invalidate(_ref(op), reason, effect=effect or None))
+
+    def _keep(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        view = run.keep(_ref(_only(rest, '%durable keep plan#1 --reason "R"')), reason=reason)
+        print(f"{view.id}: its record is kept")
+
+    def _rerun(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        view = run.rerun(_ref(_only(rest, '%durable rerun plan#1 --reason "R"')), reason=reason)
+        print(f"{view.id}: it is done again under a new key")
+
+    def _accept(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        if rest or not reason:
+            raise UsageError(
+                "%durable accept needs --reason: how do you know what was done outside? Example: "
+                '%durable accept --reason "the shop has no payment". Nothing was changed.'
+            )
+        run.accept(reason)
+        print(f"run {run.name}: the loss is accepted; it goes on")
 
     def _help(self, rest: str) -> None:
         print(f"{HELP}\n{CELL_HELP}")
@@ -136,7 +183,13 @@ class Verbs:
             raise UsageError("no run is open here. Open one first: %durable run NAME")
         return run
 
-    def _find(self, rest: str) -> Run:
+    def _target(self, rest: str) -> tuple[Run | Watched, str]:
+        """Split off ``--run NAME``; without it, the active run is meant."""
+        rest, name = _take(rest, "--run")
+        return self._find(name), rest
+
+    def _find(self, rest: str) -> Run | Watched:
+        """Find a run: the active one, one that is open here, or else one of the store."""
         name = rest.strip()
         if not name:
             return self._active()
@@ -146,8 +199,7 @@ class Verbs:
         held = self._shell.user_ns.get(name)
         if isinstance(held, Run):
             return held
-        known = ", ".join(run.name for run in OPEN.all()) or "none"
-        raise UsageError(f"no run {name!r} is open here (open: {known}). %durable run {name}")
+        return watch(name)
 
     def _value(self, text: str) -> Any:
         """Read a result: a literal, else an expression over the notebook's names."""

@@ -13,7 +13,7 @@ from durable_nb.values.errors import (
     WaitingForClass,
 )
 from durable_nb.values.failures import describe_error, rebuild_error
-from durable_nb.values.literals import read_literal
+from durable_nb.values.literals import read_literal, write_literal
 from durable_nb.values.parts import Codec
 from durable_nb.values.previews import preview
 from durable_nb.values.redaction import redact
@@ -42,4 +42,5 @@ __all__ = [
     "redact",
     "register_codec",
     "text_refs",
+    "write_literal",
 ]

@@ -6,6 +6,8 @@ import ast
 import json
 from typing import Any, Final
 
+from durable_nb.values.digests import digest
+
 FORMS: Final = """\
 Give it as JSON:             '{"id": "re_1", "ok": true}'
 or as a Python literal:      "{'id': 're_1', 'when': (2026, 5)}"
@@ -33,3 +35,17 @@ def read_literal(text: str) -> Any:
         raise ValueError(
             f"RESULT is neither JSON nor a Python literal. Nothing was recorded.\n{FORMS}"
         ) from None
+
+
+def write_literal(value: object) -> str:
+    """Write a value so that `read_literal` gives it back.
+
+    Raises
+    ------
+    ValueError
+        It is no plain data.
+    """
+    text = repr(value)
+    if digest(read_literal(text)) != digest(value):
+        raise ValueError(f"a {type(value).__name__} cannot be written as a literal")
+    return text

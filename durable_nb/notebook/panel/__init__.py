@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from durable_nb.engine.trajectory import Trajectory
+from pathlib import Path
+
+from durable_nb.engine.watched import Watched
 
 
-def show(run: Trajectory) -> None:
+def show(name: str, folder: Path) -> None:
     """Show a run: a static table that outlives the kernel, and below it the live one.
 
     Parameters
     ----------
-    run : Trajectory
-        An open run. Shown again, it is the same widget in another place.
+    name : str
+        Of the run.
+    folder : Path
+        Where it is. Whoever holds it; shown again, it is the same widget in another place.
     """
     # widgets take a third of a second to import, and most kernels never show one
     from durable_nb.notebook.panel.panel import show as show_live
 
-    show_live(run)
+    show_live(Watched(name, folder))
 
 
 __all__ = ["show"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from durable_nb.engine.trajectory import Trajectory
-from durable_nb.engine.views import OperationView, StatusRow, StatusView
-from durable_nb.model.outcomes import Effect, Outcome
+from durable_nb.engine.views import HERE, OperationView, StatusRow, StatusView
+from durable_nb.engine.watched import Watched
+from durable_nb.model.outcomes import Outcome
 from durable_nb.model.verdicts import VERDICTS, Verdict
 
 #: Where an operation's result came from, in words; "" is not reached by this kernel yet.
@@ -53,26 +53,23 @@ def _asked(verdict: Verdict, view: OperationView) -> bool:
     return True
 
 
-def rows_of(run: Trajectory, status: StatusView) -> list[dict[str, Any]]:
+def rows_of(status: StatusView) -> list[dict[str, Any]]:
     """Give the rows of the panel's table, in the order of the operation tree.
 
     Parameters
     ----------
-    run : Trajectory
-        For what this kernel can ask about: its reconcilers.
     status : StatusView
-        From ``run.status_view()``.
+        Of the run, wherever it was read.
 
     Returns
     -------
     list of dict
         Strings, numbers, lists and `None` only.
     """
-    asked = {name for name, options in list(run.reconcilers.items()) if options.reconcile}
-    return [_row(row, asked) for row in status.rows]
+    return [_row(row, status.checkable) for row in status.rows]
 
 
-def _row(row: StatusRow, asked: set[str]) -> dict[str, Any]:
+def _row(row: StatusRow, checkable: frozenset[str]) -> dict[str, Any]:
     shown = {
         "depth": row.depth,
         "label": plain(row.label),
@@ -102,7 +99,7 @@ def _row(row: StatusRow, asked: set[str]) -> dict[str, Any]:
         "idempotency_key": view.idempotency_key,
         "spent": _spent(view),
         "note": _note(view),
-        "actions": allowed(view, can_check=view.name in asked),
+        "actions": allowed(view, can_check=view.name in checkable),
     }
 
 
@@ -115,32 +112,42 @@ def _note(view: OperationView) -> str:
     return _short(view.error, 80)
 
 
-def header_of(run: Trajectory, status: StatusView) -> dict[str, Any]:
+def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     """Give what stands above the table.
+
+    Parameters
+    ----------
+    status : StatusView
+        Of the run, wherever it was read.
+    now : datetime
+        UTC.
 
     Returns
     -------
     dict
-        ``run, status, headline, counts, spending, elapsed_s, ticking, notice``.
+        ``run, status, counts, spending, elapsed_s, ticking, notes, loss``.
     """
-    born, now = run.fold.born_at, run.clock.now()
-    ticking = run.is_open
-    until = now if ticking else (run.fold.updated or now)
-    doubted = run.fold.doubted
+    until = now if status.held_by else (status.updated or now)
+    elapsed = (until - status.born).total_seconds() if status.born else 0.0
     return {
-        "run": status.run,
+        "run": plain(status.run),
         "status": status.status,
-        "headline": status.headline,
         "counts": dict(status.counts),
         "spending": spending(status),
-        "elapsed_s": max(0.0, (until - born).total_seconds()) if born else 0.0,
-        "ticking": ticking,
-        "notice": (
-            f'records of this run are lost ({doubted.get("why")}): run.accept(reason="...")'
-            if doubted
-            else ""
-        ),
+        "elapsed_s": max(0.0, elapsed),
+        "ticking": bool(status.held_by),
+        "notes": [plain(note) for note in (status.headline, _holder(status)) if note],
+        "loss": f"records of this run are lost: {_short(status.doubt)}" if status.doubt else "",
     }
+
+
+def _holder(status: StatusView) -> str:
+    """Say who executes the run, where that is not the kernel that shows it."""
+    if not status.held_by:
+        return "nobody executes this run now; a verdict is recorded all the same"
+    if status.held_by == HERE:
+        return ""
+    return f"executed by {status.held_by}; a verdict given here is applied there"
 
 
 def spending(status: StatusView) -> str:
@@ -150,13 +157,13 @@ def spending(status: StatusView) -> str:
     return f"{'at least ' if status.at_least else ''}${status.usd:.2f}"
 
 
-def history_of(run: Trajectory, op: str) -> list[dict[str, Any]]:
+def history_of(run: Watched, op: str) -> list[dict[str, Any]]:
     """Give the records of one operation, in order, as text.
 
     Parameters
     ----------
-    run : Trajectory
-        An open run.
+    run : Watched
+        Whoever holds it.
     op : str
         The operation's id.
 
@@ -171,20 +178,20 @@ def history_of(run: Trajectory, op: str) -> list[dict[str, Any]]:
             "kind": str(record["kind"]),
             "at": _time(record["ts"]),
             "epoch": int(record["epoch"]),
-            "actor": str(record["actor"] or ""),
+            "actor": plain(str(record["actor"] or "")),
             "detail": _short(str(record["detail"] or "")),
         }
         for record in run.history(op).to_dict("records")
     ]
 
 
-def cascade_of(run: Trajectory, op: str) -> dict[str, Any]:
+def cascade_of(run: Watched, op: str) -> dict[str, Any]:
     """Give what an invalidation would touch, and whether it has to say what becomes of effects.
 
     Parameters
     ----------
-    run : Trajectory
-        An open run.
+    run : Watched
+        Whoever holds it.
     op : str
         The operation's id.
 
@@ -194,17 +201,9 @@ def cascade_of(run: Trajectory, op: str) -> dict[str, Any]:
         ``below`` and ``later``: ids; ``happened``: the completed external operations among the
         operation and those below it.
     """
-    cascade = run.dependants(op)
-    touched = [run.get(found) for found in (op, *cascade.below)]
-    return {
-        "below": [plain(found) for found in cascade.below],
-        "later": [plain(found) for found in cascade.suspect],
-        "happened": [
-            plain(view.id)
-            for view in touched
-            if view.effect == Effect.EXTERNAL and view.outcome == Outcome.COMPLETED
-        ],
-    }
+    told = run.ask("dependants", op)["more"]
+    names = {"below": "below", "later": "suspect", "happened": "happened"}
+    return {shown: [plain(op) for op in told[name]] for shown, name in names.items()}
 
 
 def _time(moment: datetime | None) -> str:
@@ -238,12 +237,12 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def resolve(run: Trajectory, shown: str) -> str:
+def resolve(status: StatusView, shown: str) -> str:
     """Give the id of the operation that the front end knows by this one."""
-    known = run.fold.operations
+    known = [view.id for view in status.views]
     if shown in known:
         return shown
-    return next((op for op in list(known) if plain(op) == shown), shown)
+    return next((op for op in known if plain(op) == shown), shown)
 
 
 def _short(text: str, limit: int = LIMIT) -> str:

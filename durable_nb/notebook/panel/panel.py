@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import ipywidgets
 import traitlets
 from IPython.display import display
 
-from durable_nb.engine.trajectory import Trajectory
+from durable_nb.engine.watched import Watched
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
@@ -45,22 +46,24 @@ class Table(anywidget.AnyWidget):
 
 
 class Panel:
-    """The panel of one run in this kernel.
+    """The panel of one run in this kernel, whoever holds the run.
 
     Attributes
     ----------
+    run : Watched
+        What is shown, and settled.
     table : Table
         The table; what happens in it comes here.
     widget : ipywidgets.VBox
         The container, for a notebook to show or to put into a layout of its own.
     """
 
-    def __init__(self, run: Trajectory) -> None:
+    def __init__(self, run: Watched) -> None:
         self.run = run
         self.table = Table()
         self.widget = ipywidgets.VBox([self.table])
         self._lock = threading.RLock()
-        self._shown_seq, self._live = -1, False
+        self._shown: object = None
         self._broken = False
         self._answered: deque[str] = deque(maxlen=_REMEMBERED)
         self._watcher: threading.Thread | None = None
@@ -83,9 +86,9 @@ class Panel:
         if request in self._answered:
             return
         self._answered.append(request)
-        op = model.resolve(self.run, shown)
         found: dict[str, Any] = {"request": request, "op": shown}
         try:
+            op = model.resolve(self.run.status_view(), shown)
             match content.get("action"):
                 case "history":
                     found["history"] = model.history_of(self.run, op)
@@ -109,12 +112,11 @@ class Panel:
         """Show the run as it is now; a failure to do so is shown instead, and raised nowhere."""
         try:
             with self._lock:
-                seq = self.run.fold.last_seq
+                shown = self.run.stamp()
                 status = self.run.status_view()
-                self.table.header = model.header_of(self.run, status)
-                self.table.rows = model.rows_of(self.run, status)
-                self._shown_seq = seq
-                self._live = any(row.view is not None and row.view.live for row in status.rows)
+                self.table.header = model.header_of(status, datetime.now(UTC))
+                self.table.rows = model.rows_of(status)
+                self._shown = shown
         except Exception as problem:
             self._tell(f"the table is not current ({type(problem).__name__}: {problem})", ok=False)
 
@@ -128,7 +130,7 @@ class Panel:
         except Exception as problem:
             if not self._broken:
                 self._broken = True
-                self.run.say(
+                print(
                     f"the panel cannot be updated ({type(problem).__name__}: {problem}); %durable "
                     f"status shows the run:\n{self.run.status_view().to_text()}"
                 )
@@ -136,7 +138,7 @@ class Panel:
     # -- staying current ------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Keep what is shown current until the run is closed, from a thread of its own."""
+        """Keep what is shown current, from a thread of its own, as long as the kernel lives."""
         if self._watcher is None or not self._watcher.is_alive():
             self._over.clear()
             self._watcher = threading.Thread(
@@ -146,12 +148,13 @@ class Panel:
 
     def _watch(self) -> None:
         began, failures = time.monotonic(), 0
-        while self.run.is_open and not self._over.wait(LOOK_S):
+        while not self._over.wait(LOOK_S):
             try:
                 if time.monotonic() - began >= BEAT_S:
                     began = time.monotonic()
                     self.table.beat += 1
-                if not self._broken and self._has_changed() and self._lock.acquire(blocking=False):
+                changed = not self._broken and self.run.stamp() != self._shown
+                if changed and self._lock.acquire(blocking=False):
                     try:
                         self.refresh()
                     finally:
@@ -161,10 +164,6 @@ class Panel:
                 failures += 1
                 if failures >= _GIVE_UP:
                     return
-        self.refresh()  # the last word: the run is closed
-
-    def _has_changed(self) -> bool:
-        return self._live or bool(self.run.live) or self.run.fold.last_seq != self._shown_seq
 
     def close(self) -> None:
         """Stop watching, and take the widgets away."""
@@ -173,22 +172,26 @@ class Panel:
         self.widget.close()
 
 
-#: The panel of each open run that this kernel has shown: one a run, however often it is shown.
-_panels: Final[dict[Trajectory, Panel]] = {}
+#: The panel of each run that this kernel has shown, by folder: one a run, however often shown.
+_panels: Final[dict[Path, Panel]] = {}
 
 
-def panel_of(run: Trajectory) -> Panel:
+def panel_of(run: Watched) -> Panel:
     """Give the one panel of a run; made when it is first asked for."""
-    for other in [r for r in _panels if r is not run and not r.is_open]:
-        del _panels[other]
-    panel = _panels.get(run)
+    panel = _panels.get(run.folder)
     if panel is None:
-        panel = _panels[run] = Panel(run)
+        panel = _panels[run.folder] = Panel(run)
     return panel
 
 
-def show(run: Trajectory) -> None:
-    """Show the static table, and after it, where there is a front end, the live one."""
+def show(run: Watched) -> None:
+    """Show the static table, and after it, where there is a front end, the live one.
+
+    Parameters
+    ----------
+    run : Watched
+        Whoever holds it. Shown again, it is the same widget in another place.
+    """
     display(Shown(run.status_view()))  # type: ignore[no-untyped-call]
     if getattr(current_shell(), "kernel", None) is None:
         return
@@ -201,7 +204,7 @@ def show(run: Trajectory) -> None:
         display(bundle, raw=True)  # type: ignore[no-untyped-call]
         panel.watch()
     except Exception as problem:  # a panel that cannot be shown fails no cell
-        run.say(
+        print(
             f"the live panel cannot be shown ({type(problem).__name__}: {problem}); the table "
             "above says the same, and %durable confirm and deny settle what it asks"
         )

@@ -22,6 +22,9 @@ class View {
     this.head = make("div", "dnb-head");
     this.bar = make("div", "dnb-bar");
     this.notes = make("div", "dnb-notes");
+    this.loss = make("div", "dnb-loss");
+    this.loss.hidden = true;
+    this.loss.dataset.lmSuppressShortcuts = "true";
     this.staleLine = make("div", "dnb-stale-line", STALE);
     this.staleLine.setAttribute("role", "alert");
     this.staleLine.hidden = true;
@@ -36,7 +39,7 @@ class View {
     this.frame = make("div", "dnb-frame", table);
     this.detail = make("div", "dnb-detail");
     this.root = make(
-      "div", "dnb-panel", this.head, this.bar, this.notes, this.filters, this.frame,
+      "div", "dnb-panel", this.head, this.bar, this.notes, this.loss, this.filters, this.frame,
       this.staleLine, this.messageLine, this.detail,
     );
     // JupyterLab's one-letter shortcuts must not fire while somebody types here
@@ -82,10 +85,6 @@ class View {
 
   // -- the kernel ---------------------------------------------------------------------------
 
-  get isOpen() {
-    return Boolean(this.model.get("header").ticking);
-  }
-
   sign() {
     this.lastSign = performance.now();
     if (this.stale) this.setStale(false);
@@ -93,7 +92,7 @@ class View {
 
   tick() {
     const silent = performance.now() - this.lastSign > STALE_MS;
-    if (this.isOpen && silent && !this.stale) this.setStale(true);
+    if (silent && !this.stale) this.setStale(true);
     this.drawElapsed();
   }
 
@@ -146,13 +145,29 @@ class View {
         return part;
       }),
     );
-    const closed = this.isOpen ? "" : "this run is closed: `%durable run NAME` opens it again";
-    this.notes.replaceChildren(
-      ...[header.headline, header.notice, closed].filter(Boolean).map((t) => make("div", "", t)),
-    );
+    this.notes.replaceChildren(...(header.notes ?? []).map((note) => make("div", "", note)));
+    this.drawLoss(header.loss ?? "");
     this.drawFilters(counts);
     this.drawElapsed();
     this.drawQueued();
+  }
+
+  // Records of the run are lost: a person says how what was done outside is known.
+  drawLoss(loss) {
+    if (this.loss.dataset.shown === loss) return; // somebody may be typing in it
+    this.loss.dataset.shown = loss;
+    this.loss.hidden = !loss;
+    this.loss.replaceChildren();
+    if (!loss) return;
+    const reason = make("input", "dnb-reason");
+    const accept = this.guard(() => {
+      if (this.stale || this.waiting("")) return;
+      this.ask("accept", "", { reason: reason.value });
+    });
+    this.loss.append(
+      make("div", "", loss), field("Reason", reason, "how do you know what was done outside?"),
+      make("div", "dnb-buttons", button("Accept the loss", "dnb-accept", accept)),
+    );
   }
 
   drawElapsed() {
@@ -382,7 +397,7 @@ class View {
   drawQueued() {
     const waiting = this.chosen && this.waiting(this.chosen);
     const box = this.detail.querySelector(".dnb-actions");
-    if (box) box.disabled = Boolean(waiting || this.still) || this.stale || !this.isOpen;
+    if (box) box.disabled = Boolean(waiting || this.still) || this.stale;
     if (this.queuedLine) this.queuedLine.hidden = !waiting || this.stale;
     const rows = new Map(this.model.get("rows").map((row) => [row.id, row]));
     for (const tr of this.body.children) {

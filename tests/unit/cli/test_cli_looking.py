@@ -104,7 +104,10 @@ def test_a_held_run_is_shown_from_its_mirror_and_its_owner_judges(store: Path) -
         assert refused.exit_code == 1
         assert document(refused)["error"]["type"] == "StillRunning"
         assert "mail#1 is still running" in refused.stderr
-        assert do("history", "live").exit_code == 1
+        records = document(do("history", "live", "--json"))
+        assert "mail#1" in {record["op"] for record in records}, "its owner tells its history"
+        told = document(do("show", "live", "mail#1", "--json"))
+        assert [record["kind"] for record in told["history"]] == ["intended"]
 
         status = {r["name"]: (r["status"], r["note"]) for r in document(do("runs", "--json"))}
         assert status["live"][0] == "open"

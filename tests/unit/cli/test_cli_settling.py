@@ -15,7 +15,7 @@ from support.terminal import do, document, records, run_it
 
 import durable_nb as dnb
 from durable_nb.engine.store import open_run
-from durable_nb.faces import look
+from durable_nb.engine.watched import Watched
 
 # -- what is suggested works -------------------------------------------------------------------
 
@@ -159,16 +159,17 @@ def test_invalidate_refuses_what_the_operator_did_not_see(
     """A cascade that grew while the operator looked is shown anew, not carried out."""
     with dnb.run("small", store=store) as run:
         run.step("a", effect="none").call(str, 1)
-    real = look.operating
+    real = Watched.held
 
     @contextmanager
-    def later(face: Any, name: str) -> Iterator[Any]:
-        with dnb.run("small", store=store) as run:
-            run.step("b", effect="none").call(str, 1)
-        with real(face, name) as run:
+    def later(watched: Watched, role: str) -> Iterator[Any]:
+        if role == "operator":
+            with dnb.run("small", store=store) as run:
+                run.step("b", effect="none").call(str, 1)
+        with real(watched, role) as run:
             yield run
 
-    monkeypatch.setattr(look, "operating", later)
+    monkeypatch.setattr(Watched, "held", later)
     refused = do("invalidate", "small", "a#1", "--reason", "x")
     assert refused.exit_code == 1
     assert "while you looked" in refused.stderr

@@ -29,12 +29,12 @@ def _publish(store, name, count=2, **meta):
 
 
 def test_what_is_published_is_read(tmp_path):
-    """Operations as a frame, and what the run says of itself; nothing else is left behind."""
+    """Operations, a mapping each, and what the run says of itself; nothing else is left behind."""
     folder = _publish(tmp_path, "a")
-    frame, meta = Mirror.read(folder)
-    assert list(frame.columns) == list(OPERATION_COLUMNS)
-    assert list(frame["id"]) == ["s#1", "s#2"]
-    assert frame["started"][0] == pd.Timestamp(NOW)
+    rows, meta = Mirror.read(folder)
+    assert list(rows[0]) == list(OPERATION_COLUMNS)
+    assert [row["id"] for row in rows] == ["s#1", "s#2"]
+    assert rows[0]["started"] == NOW
     assert meta["epoch"] == "3"
     assert [p.name for p in folder.iterdir()] == ["operations.parquet"]
 
@@ -42,7 +42,7 @@ def test_what_is_published_is_read(tmp_path):
 def test_a_table_can_be_published_as_it_is(tmp_path):
     """An Arrow table saves the way over dicts."""
     Mirror(tmp_path).publish(pa.table({"run": ["r"], "id": ["x#1"]}), {"name": "r"})
-    assert Mirror.read(tmp_path)[0]["id"][0] == "x#1"
+    assert Mirror.read(tmp_path)[0][0]["id"] == "x#1"
 
 
 def test_no_operations_is_a_mirror_too(tmp_path):
@@ -57,8 +57,8 @@ def test_texts_that_parquet_refuses_are_shown_escaped(tmp_path):
     Mirror(tmp_path).publish(
         [{"run": "r", "result": "a\ud800"}], {"name": "r", "version": "\udfff"}
     )
-    frame, meta = Mirror.read(tmp_path)
-    assert frame["result"][0] == "a\\ud800"
+    rows, meta = Mirror.read(tmp_path)
+    assert rows[0]["result"] == "a\\ud800"
     assert meta["version"] == "\\udfff"
 
 
@@ -185,8 +185,8 @@ def test_readers_see_the_old_or_the_new_mirror_and_never_half_of_one(tmp_path):
     try:
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
-            frame, meta = Mirror.read(tmp_path / "a")
-            assert len(frame) == int(meta.get("completed", "1"))
+            rows, meta = Mirror.read(tmp_path / "a")
+            assert len(rows) == int(meta.get("completed", "1"))
     finally:
         stop.set()
         thread.join()

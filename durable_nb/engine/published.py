@@ -1,0 +1,138 @@
+"""What the owner of a run publishes of it, and the view that another process makes of that."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from durable_nb.engine import views
+from durable_nb.engine.views import OperationView, StatusView
+from durable_nb.journal import Mirror, mirror, probe
+
+if TYPE_CHECKING:
+    from durable_nb.engine.trajectory import Trajectory
+
+
+def row_of(view: OperationView) -> dict[str, Any]:
+    """Give one operation whole, in JSON's own types."""
+    whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
+    return {
+        name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
+        for name, v in whole.items()
+    }
+
+
+def view_of_row(row: Mapping[str, Any]) -> OperationView:
+    """Make the view of an operation from what another process tells of it.
+
+    Parameters
+    ----------
+    row : Mapping
+        From `row_of`, or a row of the mirror. Its result is a preview: there is no value in it.
+    """
+    inputs = row.get("inputs") or {}
+    if isinstance(inputs, str):
+        inputs = json.loads(inputs)
+    return OperationView(
+        run=str(row["run"]),
+        id=str(row["id"]),
+        parent=str(row["parent"] or ""),
+        name=str(row["name"]),
+        key=row["key"],
+        row=int(row["row"] or 0),
+        effect=str(row["effect"]),
+        outcome=str(row["outcome"]),
+        live=bool(row["live"]),
+        attempt=int(row["attempt"] or 0),
+        source=str(row["source"] or ""),
+        idempotency_key=str(row["idempotency_key"] or ""),
+        inputs=dict(inputs),
+        error=str(row["error"] or ""),
+        usd=row["usd"],
+        tokens=row["tokens"],
+        started=_moment(row["started"]),
+        ended=_moment(row["ended"]),
+        duration_s=row["duration_s"],
+        last_seq=int(row["last_seq"] or 0),
+        changes=(row["changes"],) if row["changes"] else (),
+        result_preview=str(row["result"] or ""),
+    )
+
+
+def publisher(run: Trajectory) -> Callable[[], None]:
+    """Publish when something was recorded, or began to run, since the last time."""
+    published: object = None
+
+    def publish_changes() -> None:
+        nonlocal published
+        now = (run.fold.last_seq, frozenset(run.live), len(run.reconcilers))
+        if now != published:
+            publish(run)
+            published = now
+
+    return publish_changes
+
+
+def publish(run: Trajectory) -> None:
+    """Write the mirror of a run that this process holds."""
+    with run.lock:
+        status, epoch = run.status_view(), run.epoch
+    rows = [
+        {**view.as_dict(), "last_seq": view.last_seq, "inputs": json.dumps(dict(view.inputs))}
+        for view in status.views
+    ]
+    meta = {
+        "name": run.name,
+        "run_id": run.id,
+        "status": run.status(),
+        "epoch": str(epoch),
+        **{outcome: str(count) for outcome, count in status.counts.items()},
+        "usd": "" if status.usd is None else repr(status.usd),
+        "opened": _iso(status.born),
+        "updated": _iso(status.updated),
+        "headline": status.headline,
+        "expected": json.dumps(status.expected),
+        "doubt": status.doubt,
+        "checkable": json.dumps(sorted(status.checkable)),
+        "at_least": "yes" if status.at_least else "",
+    }
+    Mirror(run.folder).publish(rows, meta)
+
+
+def published(folder: Path) -> StatusView:
+    """Give the view of a run as its owner published it, at most two seconds ago.
+
+    Raises
+    ------
+    MirrorUnreadable
+        There is none, or it is damaged.
+    """
+    rows, meta = Mirror.read(folder)
+    holder = probe(folder)
+    return views.assemble(
+        [view_of_row(row) for row in sorted(rows, key=lambda row: row["row"] or math.inf)],
+        run=meta.get("name") or folder.name,
+        status=mirror.standing(folder, meta.get("status")),
+        headline=meta.get("headline", ""),
+        expected=json.loads(meta.get("expected") or "[]"),
+        doubt=meta.get("doubt", ""),
+        at_least=bool(meta.get("at_least")),
+        checkable=frozenset(json.loads(meta.get("checkable") or "[]")),
+        held_by="" if holder is None or not holder.live else holder.who,
+        born=_moment(meta.get("opened")),
+        updated=_moment(meta.get("updated")),
+    )
+
+
+def _iso(moment: datetime | None) -> str:
+    return moment.isoformat() if moment else ""
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value) if value else None
+    return value if isinstance(value, datetime) else None

@@ -1,0 +1,328 @@
+"""A run seen from where it is not executed: watched, and settled, whoever holds it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb.engine import published, remote, settle, views
+from durable_nb.engine import store as stores
+from durable_nb.engine.context import OPEN
+from durable_nb.engine.inbox import ASKING, perform
+from durable_nb.engine.run import Run
+from durable_nb.engine.settle import Cascade
+from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.views import OperationView, StatusView
+from durable_nb.journal import folder as folders
+from durable_nb.journal import probe
+from durable_nb.journal.errors import MirrorUnreadable
+from durable_nb.journal.mirror import MIRROR_FILE
+from durable_nb.journal.owner import Life
+from durable_nb.model.errors import OwnerRefused, RunHeld, RunMissing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Seconds for which an owner that has just begun is given to publish its first mirror.
+_FIRST_MIRROR_S: Final = 2.0
+#: Seconds for which the owner is awaited; a reconciler asks somebody outside.
+_ANSWER_S: Final = 3.0
+_CHECK_S: Final = 30.0
+
+_QUIET: Final = Surroundings(origin=lambda: None, say=lambda line: None)
+_SETTLE_THERE: Final = (
+    "Settle it where it lives: in a cell of its notebook, `%durable confirm ...`, "
+    "`%durable deny ...` or `%durable invalidate ...`. Or shut that kernel down, and repeat this."
+)
+
+
+class Watched:
+    """A run, whoever holds it: this process, another one, or nobody.
+
+    What is shown comes from memory if this process holds it, from the mirror if another one does,
+    and else from the journal. A verdict goes to whoever holds it; if nobody does, it is recorded
+    under a lease of its own. Made by `durable_nb.watch`.
+
+    Attributes
+    ----------
+    name : str
+        Of the run.
+    folder : Path
+        Where it is.
+    """
+
+    def __init__(self, name: str, folder: Path, surroundings: Surroundings = _QUIET) -> None:
+        self.name, self.folder = name, folder
+        self._surroundings = surroundings
+        self._seen: tuple[object, StatusView] | None = None
+
+    # -- looking -----------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Run | None:
+        """The run itself, where this process executes it."""
+        return OPEN.at(self.folder)
+
+    def stamp(self) -> object:
+        """Give something that is equal as long as there is nothing new to be seen."""
+        run = self.here
+        if run is not None:
+            return (id(run), run.fold.last_seq, frozenset(filter(run.is_live, list(run.live))))
+        file = MIRROR_FILE if self._is_held() else folders.HEAD_FILE
+        try:
+            written = (self.folder / file).stat().st_mtime_ns
+        except FileNotFoundError:
+            written = 0
+        return (file, written)
+
+    def status_view(self) -> StatusView:
+        """Show the run at this moment; prints as stable plain text.
+
+        Raises
+        ------
+        RunHeld, JournalDamaged, NotTrusted
+            It cannot be read; nothing was changed.
+        """
+        run = self.here
+        if run is not None:
+            return run.status_view()
+        stamp = self.stamp()
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = (stamp, self._of_mirror() if self._is_held() else self._of_journal())
+        return self._seen[1]
+
+    def operations(self) -> pd.DataFrame:
+        """Give all operations, a row each (columns: `durable_nb.engine.views.COLUMNS`)."""
+        return views.frame_of_operations(list(self.status_view().views))
+
+    def unknown(self) -> list[OperationView]:
+        """List the operations whose outcome only evidence can settle."""
+        return [v for v in self.status_view().views if v.outcome == "unknown"]
+
+    def get(self, op: object) -> OperationView:
+        """Give one operation, by id, unique name or row number.
+
+        Raises
+        ------
+        OperationMissing
+        """
+        return settle.pick(op, self.status_view().views)
+
+    def history(self, op: object = None) -> pd.DataFrame:
+        """Give the records of one operation (or of the whole run), in order.
+
+        Returns
+        -------
+        DataFrame
+            ``seq, op, kind, ts, epoch, actor, attempt, detail``.
+        """
+        import pandas as pd  # half of the time that importing this package would take
+
+        records = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
+        frame = pd.DataFrame(records, columns=list(views.RECORD_COLUMNS))
+        frame["ts"] = pd.to_datetime(frame["ts"], utc=True, format="ISO8601")
+        return frame
+
+    def dependants(self, op: object) -> Cascade:
+        """Show what `invalidate` would touch, and change nothing."""
+        told = self.ask("dependants", self.get(op).id)
+        more = told["more"]
+        return Cascade(told["operation"]["id"], tuple(more["below"]), tuple(more["suspect"]))
+
+    # -- settling ----------------------------------------------------------------------------
+
+    def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
+        """Record that an operation happened, with the result that replay will return.
+
+        Parameters
+        ----------
+        op
+            A view, an id, a unique name, or a row number.
+        result : Any
+            What the step would have returned; plain data, for it goes to another process as text.
+        evidence : str
+            How it is known; kept in the history.
+
+        Raises
+        ------
+        OwnerRefused, VerdictRefused, AlreadySettled, StillRunning, OperationMissing, RunHeld
+            Nothing was changed; a verdict that came second is in the history.
+        NotRecordable
+            The result is no plain data: give it where the run is executed.
+        """
+        return self._settle("confirm", op, result=settle.as_literal(result), evidence=evidence)
+
+    def deny(self, op: object, *, evidence: str = "") -> OperationView:
+        """Record that an operation did not happen: it is done again, under the same key."""
+        return self._settle("deny", op, evidence=evidence)
+
+    def invalidate(self, op: object, reason: str, *, effect: str | None = None) -> Cascade:
+        """Record that a result no longer counts: it is done again, under a new key."""
+        view = self.get(op)
+        told = self.ask(
+            "invalidate", view.id, {"reason": reason, "effect": effect}, seen=view.last_seq
+        )
+        return Cascade(view.id, tuple(told["more"]["below"]), tuple(told["more"]["suspect"]))
+
+    def keep(self, op: object, *, reason: str = "") -> OperationView:
+        """Use a recorded result although something that it depended on has changed."""
+        return self._settle("keep", op, reason=reason)
+
+    def rerun(self, op: object, *, reason: str = "") -> OperationView:
+        """Do an operation again, under a new key, because something it depended on has changed."""
+        return self._settle("rerun", op, reason=reason)
+
+    def accept(self, reason: str) -> None:
+        """Accept that records of this run are lost; what they said stays unknown for good."""
+        self.ask("accept", "", {"reason": reason})
+
+    def reconcile(self) -> list[OperationView]:
+        """Have the owner's kernel ask its reconcilers now; give what stays unknown."""
+        for view in self.unknown():
+            if view.name in self.status_view().checkable:
+                self.ask("reconcile", view.id, seen=view.last_seq)
+        return self.unknown()
+
+    def _settle(self, verb: str, op: object, **arguments: str | None) -> OperationView:
+        view = self.get(op)
+        told = self.ask(verb, view.id, arguments, seen=view.last_seq)
+        return published.view_of_row(told["operation"])
+
+    def ask(
+        self,
+        verb: str,
+        op: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        seen: int | None = None,
+    ) -> Mapping[str, Any]:
+        """Do what a verb says, wherever the run is held.
+
+        Parameters
+        ----------
+        verb : str
+            One of `durable_nb.engine.inbox.VERBS`.
+        op : str
+            Id, unique name or row number of an operation; "" for the run itself.
+        arguments : Mapping, optional
+            Texts, as a person gives them.
+        seen : int, optional
+            The operation's last record that the person saw: the verdict is about that.
+
+        Returns
+        -------
+        dict
+            As `durable_nb.engine.inbox.perform` gives it.
+
+        Raises
+        ------
+        OwnerRefused
+            The owner, in another process, refused it, or has not answered.
+        DurableError
+            Nothing was changed.
+        """
+        arguments = arguments or {}
+        run = self.here
+        if run is not None:
+            return _perform(run, verb, op, arguments, seen)
+        if remote.is_listening(self.folder):
+            wait = _CHECK_S if verb == "reconcile" else _ANSWER_S
+            answer = remote.settle_live(self.folder, verb, op, arguments, seen, wait)
+            if answer["ok"]:
+                return answer
+            if not answer.get("withdrawn"):
+                raise OwnerRefused(str(answer["error"]), str(answer["message"]))
+            self._surroundings.say(str(answer["message"]))
+        with self.held("reader" if verb in ASKING else "operator") as run:
+            return _perform(run, verb, op, arguments, seen)
+
+    @contextmanager
+    def held(self, role: str) -> Iterator[Run]:
+        """Take the lease for a moment: a ``reader`` records nothing, an ``operator`` settles.
+
+        Raises
+        ------
+        RunHeld
+            Somebody else has it, and does not listen.
+        """
+        try:
+            run = stores.open_run(
+                self.name,
+                store=self.folder.parent,
+                must_exist=True,
+                role=role,
+                surroundings=self._surroundings,
+            )
+        except RunHeld as held:
+            if role != "reader":
+                held.add_note(_SETTLE_THERE)
+            raise
+        try:
+            yield run
+        finally:
+            run.close()
+
+    # -- where it is read --------------------------------------------------------------------
+
+    @property
+    def is_held_elsewhere(self) -> bool:
+        """Whether another process holds it, so that its mirror is what can be seen."""
+        return self.here is None and self._is_held()
+
+    def _is_held(self) -> bool:
+        holder = probe(self.folder)
+        return holder is not None and holder.life is not Life.CRASHED
+
+    def _of_journal(self) -> StatusView:
+        try:
+            with self.held("reader") as run:
+                return run.status_view()
+        except RunHeld:  # taken meanwhile, or by what a dead holder left behind
+            return self._of_mirror()
+
+    def _of_mirror(self) -> StatusView:
+        ends = time.monotonic() + _FIRST_MIRROR_S
+        while True:
+            try:
+                return published.published(self.folder)
+            except MirrorUnreadable:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.1)
+
+    def panel(self) -> None:
+        """Show the run as a panel in which it can be settled; in a script, print its status."""
+        if self._surroundings.panel is None:
+            print(self.status_view().to_text())
+        else:
+            self._surroundings.panel(self.name, self.folder)
+
+    def __repr__(self) -> str:
+        return f"<watched run {self.name}>"
+
+
+def _perform(
+    run: Run, verb: str, op: str, arguments: Mapping[str, Any], seen: int | None
+) -> Mapping[str, Any]:
+    ref: object = op if seen is None else replace(run.get(op), last_seq=seen)
+    return perform(run, verb, ref, arguments)
+
+
+def watch(
+    name: str,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    surroundings: Surroundings = stores.SCRIPT,
+) -> Watched:
+    """Find a run to watch and settle; see `durable_nb.watch`."""
+    root = stores.store_folder(store)
+    folder = folders.run_folder(root, name)
+    if not os.path.lexists(folder / folders.JOURNAL_FILE):
+        raise RunMissing(name, str(root), folders.run_names(root))
+    folders.check_trusted(folder)
+    return Watched(name, folder, surroundings)
