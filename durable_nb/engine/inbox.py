@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,11 +105,8 @@ def _unknown(run: Run, op: object) -> Done:
 
 
 def _history(run: Run, op: object) -> Done:
-    records = run.history(op or None).to_dict("records")
-    rows = [
-        {str(k): v.isoformat() if isinstance(v, datetime) else v for k, v in record.items()}
-        for record in records
-    ]
+    records = run.records(op or None)
+    rows = [{**record, "ts": record["ts"].isoformat()} for record in records]
     return Done("shown", f"{len(rows)} records", None, {"records": rows})
 
 

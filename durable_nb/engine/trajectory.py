@@ -223,9 +223,13 @@ class Trajectory:
         """
         import pandas as pd  # half of the time that importing this package would take
 
+        return pd.DataFrame(self.records(op), columns=list(views.RECORD_COLUMNS))
+
+    def records(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings, with the columns of `history`."""
         wanted = None if op is None else settle.find(self, op)[0].id
         self._journal.flush()
-        rows = [
+        return [
             {
                 "seq": r.seq,
                 "op": r.op,
@@ -239,7 +243,6 @@ class Trajectory:
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
-        return pd.DataFrame(rows, columns=list(views.RECORD_COLUMNS))
 
     def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
         """Record that an operation happened, with the result that replay will return.

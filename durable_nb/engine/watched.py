@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,10 +124,12 @@ class Watched:
         """
         import pandas as pd  # half of the time that importing this package would take
 
-        records = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
-        frame = pd.DataFrame(records, columns=list(views.RECORD_COLUMNS))
-        frame["ts"] = pd.to_datetime(frame["ts"], utc=True, format="ISO8601")
-        return frame
+        return pd.DataFrame(self.records(op), columns=list(views.RECORD_COLUMNS))
+
+    def records(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings, with the columns of `history`."""
+        told = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
+        return [{**record, "ts": datetime.fromisoformat(record["ts"])} for record in told]
 
     def dependants(self, op: object) -> Cascade:
         """Show what `invalidate` would touch, and change nothing."""

@@ -158,8 +158,11 @@ class Holder:
 
     @property
     def who(self) -> str:
-        """Who it is, without what changes by the second."""
-        return name_of(self.info)
+        """Who it is, in few words, and without what changes by the second."""
+        info = self.info
+        where = f"notebook {info.notebook}" if info.notebook else f"kernel {info.kernel}"
+        told = f", {where}" if info.notebook or info.kernel else ""
+        return f"process {info.pid} on {info.host}{told}"
 
     def __str__(self) -> str:
         return describe(self.info)
@@ -197,8 +200,8 @@ def age(moment: str, now: datetime | None = None) -> float | None:
     return max(0.0, ((now or datetime.now(UTC)) - then).total_seconds())
 
 
-def name_of(info: OwnerInfo) -> str:
-    """Say who an owner is."""
+def describe(info: OwnerInfo) -> str:
+    """Say who an owner is, for messages."""
     parts = [f"process {info.pid} ({info.python}) on {info.host}"]
     if info.kernel:
         parts.append(f"kernel {info.kernel}")
@@ -206,12 +209,6 @@ def name_of(info: OwnerInfo) -> str:
         parts.append(f"notebook {info.notebook}")
     if info.role == Role.OPERATOR:
         parts.append("as operator")
-    return ", ".join(parts)
-
-
-def describe(info: OwnerInfo) -> str:
-    """Say who an owner is, since when, and when it last gave a sign of life."""
-    parts = [name_of(info)]
     if info.opened:
         parts.append(f"since {info.opened}")
     beat = age(info.heartbeat)

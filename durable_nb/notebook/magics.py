@@ -106,8 +106,11 @@ class Verbs:
         run = self._find(rest)
         status = run.status_view()
         print(status.to_text())
-        if isinstance(run, Watched) and status.held_by:
-            print(f"executed by {status.held_by}; as it published it, at most 2 s ago")
+        if isinstance(run, Watched):
+            if status.held_by:
+                print(f"executed by {status.held_by}; as it published it, at most 2 s ago")
+            if status.open:
+                print(f'here, with: run = durable_nb.watch("{run.name}")')
 
     def _panel(self, rest: str) -> None:
         run = self._find(rest)

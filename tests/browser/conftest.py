@@ -201,6 +201,10 @@ class Notebook:
             [number, source],
         )
 
+    def wait_for(self, file: str) -> None:
+        """Wait until the notebook's kernel has written a file."""
+        wait_until((self.folder / file).exists, file)
+
     def kernel_pid(self) -> int:
         """Give the process id that the notebook's first cell wrote down."""
         return int(wait_until(lambda: read(self.folder / "pid"), "the kernel's pid"))

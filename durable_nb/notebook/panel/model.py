@@ -11,8 +11,8 @@ from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.verdicts import VERDICTS, Verdict
 
-#: Where an operation's result came from, in words; "" is not reached by this kernel yet.
-SOURCES: Final[Mapping[str, str]] = {"ran": "ran now", "record": "from record", "": "not reached"}
+#: Where an operation's result came from, in words; "" is not reached by the run's kernel yet.
+SOURCES: Final[Mapping[str, str]] = {"ran": "ran now", "record": "from record"}
 
 #: The action that is no verdict: ask the step's reconciler.
 CHECK: Final = "check"
@@ -66,10 +66,11 @@ def rows_of(status: StatusView) -> list[dict[str, Any]]:
     list of dict
         Strings, numbers, lists and `None` only.
     """
-    return [_row(row, status.checkable) for row in status.rows]
+    idle = "not reached" if status.held_by else "on record"
+    return [_row(row, status.checkable, idle) for row in status.rows]
 
 
-def _row(row: StatusRow, checkable: frozenset[str]) -> dict[str, Any]:
+def _row(row: StatusRow, checkable: frozenset[str], idle: str) -> dict[str, Any]:
     shown = {
         "depth": row.depth,
         "label": plain(row.label),
@@ -88,7 +89,7 @@ def _row(row: StatusRow, checkable: frozenset[str]) -> dict[str, Any]:
         "live": view.live,
         "effect": view.effect,
         "attempt": view.attempt,
-        "source": SOURCES.get(view.source, view.source),
+        "source": SOURCES.get(view.source, idle),
         "started": _time(view.started),
         "ended": _time(view.ended),
         "duration": _duration(view.duration_s),
@@ -181,7 +182,7 @@ def history_of(run: Watched, op: str) -> list[dict[str, Any]]:
             "actor": plain(str(record["actor"] or "")),
             "detail": _short(str(record["detail"] or "")),
         }
-        for record in run.history(op).to_dict("records")
+        for record in run.records(op)
     ]
 
 

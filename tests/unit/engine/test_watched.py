@@ -69,6 +69,7 @@ def kinds(run: Any, op: object) -> list[str]:
     return list(run.history(op)["kind"])
 
 
+@pytest.mark.slow
 def test_a_live_run_is_shown_as_its_owner_published_it(live: dnb.Watched) -> None:
     """Outcomes, inputs, what is expected, how it was taken up, and who executes it."""
     status = live.status_view()
@@ -87,6 +88,7 @@ def test_a_live_run_is_shown_as_its_owner_published_it(live: dnb.Watched) -> Non
     assert kinds(live, "plan")[-1] == "completed"
 
 
+@pytest.mark.slow
 def test_a_verdict_on_a_live_run_is_its_owners_within_two_seconds(live: dnb.Watched) -> None:
     """The owner blocks in a cell, records it, and publishes it; the second comes too late."""
     begun = time.monotonic()
@@ -103,6 +105,7 @@ def test_a_verdict_on_a_live_run_is_its_owners_within_two_seconds(live: dnb.Watc
     assert live.unknown() == []
 
 
+@pytest.mark.slow
 def test_every_verb_reaches_a_live_run(live: dnb.Watched) -> None:
     """What a run's own operator does, a watcher does; refusals are the owner's words."""
     assert live.reconcile()[0].outcome == "unknown"

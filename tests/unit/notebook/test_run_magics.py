@@ -98,7 +98,7 @@ def test_verdicts_can_be_typed_with_literals_names_and_row_numbers(notebook):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("frobnicate", "verbs are run, status, panel, confirm, deny, invalidate, help"),
+        ("frobnicate", "verbs are run, status, panel, confirm, deny, history, invalidate, keep"),
         ("run", "needs one name"),
         ("run a b", "needs one name"),
         ("run ../x", "cannot be the name of a run"),
@@ -109,7 +109,11 @@ def test_verdicts_can_be_typed_with_literals_names_and_row_numbers(notebook):
         ("deny", "one operation, please"),
         ("invalidate pay#1", "needs --reason"),
         ("invalidate pay#1 --reason r --effect gone", "stands or compensated"),
-        ("status other", "no run 'other' is open"),
+        ("status other", "no run 'other' in"),
+        ("deny pay#1 --run other", "no run 'other' in"),
+        ("accept", "needs --reason"),
+        ("keep", "one operation, please"),
+        ("keep pay#1", "cannot keep"),
     ],
 )
 def test_a_wrong_line_says_what_to_type_and_changes_nothing(notebook, line, says):
@@ -220,3 +224,32 @@ def test_an_origin_is_the_same_within_one_execution_and_differs_between_two(note
     executions = [names[n].execution for n in ("a", "c", "d", "a2")]
     assert len(set(executions)) == 4
     assert not names["a"].has_id
+
+
+def test_a_run_of_the_store_that_is_not_open_here_is_watched_and_settled(notebook):
+    """`--run NAME` and a name after `status` reach a run that this kernel does not hold."""
+    doubt(notebook)
+    notebook.names["run"].close()
+    status = notebook.run("%durable status job")
+    assert "run job · waiting · 0 completed, 0 incomplete, 1 unknown" in status.out
+    told = notebook.run("%durable deny pay --run job --evidence 'not in the ledger'")
+    assert told.ok, told.out
+    assert 'run = durable_nb.watch("job")' in status.out
+    assert "pay#1: denied" in told.out
+    assert "1 incomplete, 0 unknown" in notebook.run("%durable status job").out
+    records = notebook.run("%durable history pay --run job")
+    assert "denied" in str(records.displays or records.out)
+
+
+def test_a_change_is_decided_and_a_loss_accepted_from_a_line(notebook):
+    """Every action of the panel is a magic, too."""
+    notebook.ok("%durable run job")
+    notebook.ok('run.step("plan", effect="none", on_change="ask").call(len, "ab")')
+    notebook.ok("run.close()")
+    notebook.ok("%durable run job")
+    changed = notebook.run('run.step("plan", effect="none", on_change="ask").call(len, "abc")')
+    assert not changed.ok
+    assert "its record is kept" in notebook.run("%durable keep plan --reason fine").out
+    assert "done again" in notebook.run("%durable rerun plan --reason better").out
+    refused = notebook.run("%durable accept --reason seen")
+    assert not refused.ok

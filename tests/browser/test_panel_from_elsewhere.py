@@ -1,0 +1,101 @@
+"""The panel where the run is not executed: in a second notebook, and after its block was left."""
+
+from __future__ import annotations
+
+import time
+
+from playwright.sync_api import expect
+
+OWNER = [
+    """\
+import os, time, pathlib
+open('pid', 'w').write(str(os.getpid()))
+os.environ['DURABLE_STORE'] = '../shared-store'
+import durable_nb as dnb
+run = dnb.open_run('refund-17')""",
+    """\
+@dnb.step
+def refund(order):
+    with open('ledger', 'a') as f: f.write(order + '\\n')
+    raise TimeoutError('no answer')
+try:
+    refund('A-17')
+except dnb.UnknownOutcome:
+    open('stopped', 'w').close()
+for _ in range(600):
+    time.sleep(0.2)
+    if pathlib.Path('go').exists(): break""",
+    "print('got', run.get('refund').result)",
+]
+WATCHER = [
+    """\
+%load_ext durable_nb
+import os
+os.environ['DURABLE_STORE'] = '../shared-store'""",
+    "%durable panel refund-17",
+]
+
+
+def test_a_second_notebook_watches_a_live_run_and_settles_it(notebook):
+    """Its owner blocks in a cell all the while, and answers a click within two seconds."""
+    owner = notebook("owner", OWNER)
+    owner.run_all(wait=False)
+    owner.wait_for("stopped")
+    watcher = notebook("watcher", WATCHER)
+    watcher.run_all()
+    panel = watcher.panel()
+    row = panel.locator('tr[data-op="refund#1"]')
+    expect(row).to_contain_text("unknown")
+    expect(panel.locator(".dnb-notes")).to_contain_text("executed by process")
+    expect(panel.locator(".dnb-notes")).to_contain_text("job.ipynb")
+    panel.locator(".dnb-history summary").click()
+    expect(panel.locator(".dnb-history")).to_contain_text("intended")
+    panel.scroll_into_view_if_needed()
+    watcher.shot("1-live")
+
+    panel.locator(".dnb-result").fill('{"id": "re_9"}')
+    panel.locator(".dnb-evidence").fill("seen in the shop")
+    panel.locator(".dnb-confirm").dblclick()
+    begun = time.monotonic()
+    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    assert time.monotonic() - begun < 2
+    expect(row).to_contain_text("completed")
+    expect(panel.locator(".dnb-history")).to_contain_text("seen in the shop")
+    watcher.shot("2-settled")
+
+    (owner.folder / "go").touch()
+    owner.settle()
+    expect(owner.page.locator(".jp-OutputArea").last).to_contain_text("got {'id': 're_9'}")
+    assert owner.lines() == ["A-17"]
+
+
+BLOCK = """\
+import os
+os.environ['DURABLE_STORE'] = 'store'
+import durable_nb as dnb
+def refund(order):
+    with open('ledger', 'a') as f: f.write(order + '\\n')
+    raise TimeoutError('no answer')
+with dnb.run('refund-18') as run:
+    print('got', run.call(refund, 'A-18'))"""
+
+
+def test_a_signal_that_leaves_the_runs_block_shows_the_panel_and_a_click_settles_it(notebook):
+    """The block closed the run; the panel takes its lease for the moment of the verdict."""
+    nb = notebook("block", [BLOCK])
+    nb.run_all()
+    panel = nb.panel()
+    row = panel.locator('tr[data-op="refund#1"]')
+    expect(row).to_contain_text("unknown")
+    expect(panel.locator(".dnb-notes")).to_contain_text("nobody executes this run now")
+    nb.shot("1-left")
+    panel.locator(".dnb-result").fill('"re_4"')
+    panel.locator(".dnb-evidence").fill("seen in the shop")
+    panel.locator(".dnb-confirm").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(row).to_contain_text("completed")
+    nb.shot("2-settled")
+
+    nb.run_all()
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("got re_4")
+    assert nb.lines() == ["A-18"]
