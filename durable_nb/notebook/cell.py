@@ -107,7 +107,16 @@ class Cell:
         back = names.put_back(self._namespace, result)
         how = f"attempt {self._run.get(self._op.id).attempt}"
         self._mark(how, back, result["unwatched"])
-        outputs.show(result["outputs"], self._shell)
+        if outputs.show(result["outputs"], self._shell, self._place):
+            print(
+                "its HTML and other rich output is shown as text: this user did not record it "
+                "here, and it could run code"
+            )
+
+    @property
+    def _place(self) -> str:
+        """Name where its outputs are signed for: they are trusted nowhere else."""
+        return f"{self._run.id}/{self._op.id}"
 
     def _bind_verdict(self, result: Any) -> list[str]:
         """Bind what a person confirmed: a dict of names, or the one value of `--out`."""
@@ -240,7 +249,8 @@ class Cell:
                 f"{self._options.name}: the notebook holds too many objects to look for those that "
                 "this cell shares with earlier ones: after a restart they may be two"
             )
-        return self._left.record(self._facts, self._outputs, self._before.unwatched)
+        shown = outputs.signed(self._outputs, self._place)
+        return self._left.record(self._facts, shown, self._before.unwatched)
 
     # -- what goes wrong ----------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """What a cell shows: recorded in its final state while it is shown live, and shown again later.
 
 Streams, displays, their updates and clearings are noted as IPython passes them on. A replay shows
-text and PNG images only: recorded HTML, SVG and JavaScript are kept, and not shown, until a
-signature says that this user recorded them.
+text and PNG images; what a front end could run code from (HTML, SVG, JavaScript and the like) only
+with a signature which says that this user recorded it there, else its text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from durable_nb import values
+
 #: Bytes kept of a stream: this much of its head, and as much of its tail.
 KEPT: Final = 32 * 1024
 #: Bytes kept of all displays of a cell; a larger one leaves its text.
@@ -22,10 +24,14 @@ KEPT_DISPLAYS: Final = 4 * 1024 * 1024
 _TEXT: Final = "text/plain"
 _PNG: Final = "image/png"
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+#: Shown whoever recorded it.
+_PLAIN: Final = (_TEXT, _PNG)
+#: Shown where this user signed it.
+_RICH: Final = (
+    "text/html", "text/markdown", "text/latex", "image/svg+xml", "application/javascript",
+)  # fmt: skip
 #: Kept in the record.
-_RECORDED: Final = (_TEXT, "text/html", _PNG)
-#: Shown from the record.
-_SHOWN: Final = (_TEXT, _PNG)
+_RECORDED: Final = (*_PLAIN, *_RICH)
 
 
 class _Stream:
@@ -221,7 +227,7 @@ class Capture:
 
 
 def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep of a display what can be shown again: text, HTML and PNG; of a widget its text."""
+    """Keep of a display what can be shown again; of a widget its text."""
     wanted = (_TEXT,) if _WIDGET in data else _RECORDED
     kept = {}
     for mime in wanted:
@@ -262,13 +268,37 @@ def _flush_figures() -> None:
         backend.flush_figures()
 
 
-def show(outputs: list[Mapping[str, Any]], shell: Any) -> None:
-    """Show recorded outputs: streams as streams, displays as text and PNG."""
+def signed(outputs: list[dict[str, Any]], context: str) -> list[dict[str, Any]]:
+    """Sign what could run code when it is shown again; `context` is the run and the operation."""
+    return [
+        {**output, "signature": values.sign(context, output["data"])}
+        if any(mime in _RICH for mime in output.get("data", ()))
+        else output
+        for output in outputs
+    ]
+
+
+def show(outputs: list[Mapping[str, Any]], shell: Any, context: str) -> bool:
+    """Show recorded outputs: streams as streams, displays as far as they are trusted.
+
+    Returns
+    -------
+    bool
+        Whether something was shown as plain text, because this user did not sign it.
+    """
+    distrusted = False
     for output in outputs:
         if output.get("type") == "stream":
             stream = sys.stderr if output.get("name") == "stderr" else sys.stdout
             stream.write(str(output.get("text", "")))
-        else:
-            data = {m: v for m, v in output.get("data", {}).items() if m in _SHOWN}
-            if data:
-                shell.display_pub.publish(data, {})
+            continue
+        data = {str(mime): str(value) for mime, value in output.get("data", {}).items()}
+        shown = {mime: value for mime, value in data.items() if mime in _PLAIN}
+        if len(shown) < len(data):
+            if values.is_signed(context, data, output.get("signature")):
+                shown = {mime: value for mime, value in data.items() if mime in _RECORDED}
+            else:
+                distrusted = True
+        if shown:
+            shell.display_pub.publish(shown, {})
+    return distrusted

@@ -18,6 +18,7 @@ from durable_nb.values.parts import Codec
 from durable_nb.values.previews import preview
 from durable_nb.values.redaction import redact
 from durable_nb.values.registry import Registry, default_registry, register_codec
+from durable_nb.values.signing import is_signed, sign
 from durable_nb.values.text import Artifacts, decode, encode, text_refs
 
 __all__ = [
@@ -36,11 +37,13 @@ __all__ = [
     "describe_error",
     "digest",
     "encode",
+    "is_signed",
     "preview",
     "read_literal",
     "rebuild_error",
     "redact",
     "register_codec",
+    "sign",
     "text_refs",
     "write_literal",
 ]

@@ -99,3 +99,41 @@ def test_a_signal_that_leaves_the_runs_block_shows_the_panel_and_a_click_settles
     nb.run_all()
     expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("got re_4")
     assert nb.lines() == ["A-18"]
+
+
+KEY = """\
+import os
+os.environ['DURABLE_STORE'] = 'store'
+os.environ['XDG_DATA_HOME'] = os.path.abspath('{user}')
+%load_ext durable_nb
+%durable run report"""
+RICH = """\
+%%durable table --effect none
+from IPython.display import HTML, Javascript, display
+display(HTML('<b class="dnb-test-rich" onclick="alert(1)">total</b><img src=x onerror="alert(2)">'))
+display(Javascript('alert(3)'))
+total = 3"""
+
+
+def test_recorded_rich_output_is_shown_to_who_recorded_it_and_as_text_to_others(notebook):
+    """A folder from somebody else may hold HTML and scripts; none of them runs here."""
+    nb = notebook("signed", [KEY.format(user="ada"), RICH])
+    rich = nb.page.locator(".dnb-test-rich")
+    nb.run_all()
+    nb.restart()
+    nb.run_all()
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("from record")
+    expect(rich).to_have_count(1)
+    assert nb.alerts, "it is this user's own, so it is rich again"
+    nb.shot("1-own")
+
+    nb.write(0, KEY.format(user="bob"))
+    nb.alerts.clear()
+    nb.restart()
+    nb.run_all()
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("shown as text")
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("IPython.core.display.HTML")
+    expect(rich).to_have_count(0)
+    nb.page.wait_for_timeout(500)
+    assert nb.alerts == []
+    nb.shot("2-of-another")

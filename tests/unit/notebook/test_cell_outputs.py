@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
+from durable_nb import values
 from durable_nb.notebook import outputs
 from durable_nb.notebook.outputs import Capture, recorded, settle
+from durable_nb.values.signing import key_file
 
 NONE = "%%durable cell --effect none"
 
@@ -64,16 +68,19 @@ def test_a_progress_bar_is_kept_as_it_ended():
     assert settle("plain") == "plain"
 
 
-def test_of_a_display_text_html_and_png_are_kept_and_of_a_widget_its_text():
-    """A widget's model dies with its kernel; scripts and other types are not kept."""
+def test_of_a_display_what_can_be_shown_again_is_kept_and_of_a_widget_its_text():
+    """A widget's model dies with its kernel; types that are of no use without it are not kept."""
     bundle = {
         "text/plain": "t",
         "text/html": "<b>",
         "image/png": b"\x89P",
         "image/svg+xml": "<svg>",
+        "application/x-other": "z",
     }
 
-    assert recorded(bundle) == {"text/plain": "t", "text/html": "<b>", "image/png": "iVA="}
+    kept = recorded(bundle)
+    assert kept.pop("image/png") == "iVA="
+    assert kept == {"text/plain": "t", "text/html": "<b>", "image/svg+xml": "<svg>"}
     widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "w", "text/html": "<x>"}
     assert recorded(widget) == {"text/plain": "w"}
 
@@ -121,8 +128,8 @@ def test_everything_patched_is_as_before_afterwards(notebook):
     assert after == before
 
 
-def test_a_replay_shows_the_recorded_output_marked_and_no_html_of_it(opened):
-    """The mark is one stable line without times; HTML from a record is not shown as HTML."""
+def test_a_replay_shows_the_recorded_output_marked(opened):
+    """The mark is one stable line without times; HTML that this user recorded is HTML again."""
     body = (
         "print('hello')\nfrom IPython.display import display, HTML\n"
         "display(HTML('<script>alert(1)</script>'))\nx = 1\nx + 1"
@@ -137,9 +144,55 @@ def test_a_replay_shows_the_recorded_output_marked_and_no_html_of_it(opened):
     assert "<IPython.core.display.HTML object>" in lines
     assert lines[-1] == "2"
     assert "script" not in shown.out
-    assert [list(data) for data in shown.displays] == [["text/plain"], ["text/plain"]]
-    kept = opened.names["run"].get("cell#1").result["outputs"]
-    assert kept[1]["data"]["text/html"] == "<script>alert(1)</script>"
+    assert shown.displays[0]["text/html"] == "<script>alert(1)</script>"
+    assert [list(data) for data in shown.displays] == [["text/plain", "text/html"], ["text/plain"]]
+
+
+RICH = """\
+from IPython.display import display, HTML, SVG, Javascript, Markdown
+display(HTML('<script>alert(1)</script>'), Javascript('alert(2)'), Markdown('<i>3</i>'))
+display(SVG('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(4)</script></svg>'))"""
+
+
+def rich_of(shown) -> set[str]:
+    return {mime for data in shown.displays for mime in data} - {"text/plain"}
+
+
+@pytest.mark.parametrize("how", ["another user's key", "no key", "a key that others can read"])
+def test_rich_output_that_this_user_did_not_sign_is_shown_as_plain_text(
+    opened, how, tmp_path, monkeypatch
+):
+    """HTML, SVG, JavaScript and Markdown from somebody else's record run nothing."""
+    mine = {"text/html", "image/svg+xml", "application/javascript", "text/markdown"}
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
+    assert rich_of(opened.ok(f"{NONE}\n{RICH}")) == mine
+    assert rich_of(opened.ok(f"{NONE}\n{RICH}")) == mine, "it is this user's own"
+    assert key_file().stat().st_mode & 0o777 == 0o600
+    if how == "a key that others can read":
+        key_file().chmod(0o640)
+    else:
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
+        assert how == "no key" or values.sign("x", {})
+    assert key_file().exists() is (how != "no key")
+
+    shown = opened.ok(f"{NONE}\n{RICH}")
+
+    assert rich_of(shown) == set()
+    assert "<IPython.core.display.HTML object>" in shown.out
+    assert "shown as text: this user did not record it" in shown.out
+
+
+def test_a_signature_holds_for_what_was_signed_and_where():
+    """Neither changed content nor another run or operation can use it."""
+    data = {"text/html": "<b>", "text/plain": "b"}
+    signature = values.sign("run/cell#1", data)
+
+    assert values.is_signed("run/cell#1", data, signature)
+    assert not values.is_signed("run/cell#2", data, signature)
+    assert not values.is_signed("run/cell#1", {**data, "text/html": "<i>"}, signature)
+    assert not values.is_signed("run/cell#1", {"text/html": "<b>"}, signature)
+    for forged in ("", None, 5, "\ud800", signature[:-1] + "x"):
+        assert not values.is_signed("run/cell#1", data, forged)
 
 
 def test_output_inside_a_capture_of_the_cell_itself_is_not_recorded(opened):
