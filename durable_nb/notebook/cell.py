@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from durable_nb import values
+from durable_nb.engine.block import Managed, held
 from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
 from durable_nb.engine.operation import Operation
@@ -32,7 +33,7 @@ from durable_nb.notebook.source import CELL, Facts
 _LISTED: Final = 6
 
 
-class Cell:
+class Cell(Managed):
     """One operation around the body of a cell: ``with cell: if cell.needed: <body>``.
 
     Attributes
@@ -133,6 +134,7 @@ class Cell:
 
     def __enter__(self) -> Cell:
         __tracebackhide__ = True
+        self._op.block = self.entered_by()
         try:
             self._op.__enter__()
         except values.WaitingForClass:
@@ -142,6 +144,7 @@ class Cell:
         self._begin()
         return self
 
+    @held
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -161,6 +164,7 @@ class Cell:
 
     async def __aenter__(self) -> Cell:
         __tracebackhide__ = True
+        self._op.block = self.entered_by()
         try:
             await self._op.__aenter__()
         except values.WaitingForClass:
@@ -171,6 +175,7 @@ class Cell:
         self._interrupt.install()
         return self
 
+    @held
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
