@@ -276,7 +276,8 @@ class Operation(Managed):
             if self.options.validate is not None and self.options.validate(value) is False:
                 raise ValueError(f"validate refused the result {values.preview(value)}")
             self._refuse_changed_inputs()
-            text = values.encode(value, run.artifacts)
+            text, show = values.encode(value, run.artifacts), self.options.preview
+            shown = {} if show is None else {"preview": show(value)}
         except Exception as problem:
             self._append(Kind.UNRECORDED, error=values.describe_error(problem))
             unknown = self.outcome is Outcome.UNKNOWN
@@ -286,7 +287,7 @@ class Operation(Managed):
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
-        self._append(Kind.COMPLETED, result=text)
+        self._append(Kind.COMPLETED, result=text, **shown)
         self._value = values.decode(text, run.artifacts)
 
     def _refuse_changed_inputs(self) -> None:

@@ -107,6 +107,8 @@ def _preview(run: Trajectory, state: OperationState) -> str:
     """Show a result as one short line, made once; a large one is not loaded for it."""
     if state.result is None:
         return ""
+    if state.preview is not None:
+        return values.one_line(state.preview)
     seq, text = run.previews.get(state.id, (0, ""))
     if seq == state.last_seq:
         return text

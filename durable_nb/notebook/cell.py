@@ -23,7 +23,7 @@ from durable_nb.model.errors import (
     UnknownOutcome,
 )
 from durable_nb.model.outcomes import Effect, Outcome
-from durable_nb.notebook import names, outputs, tracebacks
+from durable_nb.notebook import names, outputs, summary, tracebacks
 from durable_nb.notebook.errors import NamesNotRecordable, SharedWithEarlierCell
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.options import CellOptions
@@ -64,6 +64,7 @@ class Cell(Managed):
                 "on_change": options.on_change,
                 "record": lambda _: self._gather(),
                 "single": True,
+                "preview": lambda _: self._summary(),
             }
         )
         make = self._run.operation(
@@ -246,6 +247,13 @@ class Cell(Managed):
                 "this cell shares with earlier ones: after a restart they may be two"
             )
         return self._left.record(self._facts, self._outputs, self._before.unwatched)
+
+    def _summary(self) -> str:
+        """Say in one line what `_gather` collected, for who looks at the run."""
+        assert self._before is not None
+        assert self._left is not None
+        defines = self._facts.defines
+        return summary.of(self._before, self._left, self._namespace, defines, self._outputs)
 
     # -- what goes wrong ----------------------------------------------------------------
 
