@@ -29,12 +29,15 @@ class Frame:
         The operation around it.
     lineage : Lineage
         The tasks and threads that it comes from.
+    around : Frame or None
+        The frame that it was entered from.
     """
 
     run: Run
     scope: Scope
     operation: Operation | None = None
     lineage: Lineage = field(default_factory=lambda: extend(()))
+    around: Frame | None = None
 
     def here(self) -> Frame:
         """Give this frame as the running task or thread has it, and remember that."""
@@ -91,19 +94,25 @@ OPEN: Final = OpenRuns()
 
 def set_frame(frame: Frame | None) -> Frame | None:
     """Enter a frame in this context; give the one that was there."""
-    before = _frame.get()
+    before = current_context()
     _frame.set(frame)
     return before
 
 
 def current_context() -> Frame | None:
-    """Give the frame of this context, whatever became of its run."""
-    return _frame.get()
+    """Give the frame of this context, whatever became of its run.
+
+    An operation whose body was cut off left its frame behind: it is not inside of that any more.
+    """
+    frame = _frame.get()
+    while frame is not None and frame.operation is not None and frame.operation.was_cut_off():
+        frame = frame.around
+    return frame
 
 
 def frame_of(run: Run) -> Frame:
     """Give the frame for a call on a run that the caller holds in hand."""
-    frame = _frame.get()
+    frame = current_context()
     return frame if frame is not None and frame.run is run else Frame(run, run.root)
 
 
@@ -113,7 +122,7 @@ def current_frame() -> Frame | None:
     A plain thread that was not handed the run has none, even while one is open: its parent would
     be a guess.
     """
-    frame = _frame.get()
+    frame = current_context()
     if frame is not None and frame.run.is_open:
         return frame
     latest = OPEN.latest()
@@ -142,7 +151,7 @@ def current_operation() -> Operation | None:
     Operation or None
         `None` outside of steps.
     """
-    frame = _frame.get()
+    frame = current_context()
     return frame.operation if frame is not None else None
 
 

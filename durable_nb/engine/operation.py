@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
-from durable_nb.engine.scope import Lineage, Origin, Scope, current_owner
+from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model import identity
 from durable_nb.model.errors import (
@@ -46,7 +47,7 @@ _MISSING: Final = object()
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 
 
-class Operation:
+class Operation(Managed):
     """One operation that the program has come to; made by `Run`, entered once.
 
     Attributes
@@ -59,6 +60,8 @@ class Operation:
         On replay the recorded result; else what the body assigned.
     idempotency_key : str
         To hand to the receiver; the same for each attempt.
+    block : weakref of Block, or None
+        The `with` around its body; `None` when it was entered by hand.
     """
 
     def __init__(
@@ -79,14 +82,14 @@ class Operation:
             "shown": {name: values.preview(value) for name, value in inputs.items()},
             "code": code,
         }
-        self.owner = weakref.ref(current_owner())
+        self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
         self._parent, self._inputs, self._origin, self._advice = scope, inputs, origin, advice
         self._lineage = lineage
         self._value: Any = _MISSING
-        self._consulted = self._replayed = self._left = self._inside = False
-        self._before: Frame | None = None
+        self._consulted = self._replayed = self._left = False
+        self._around: Frame | None = None
         self._began = 0.0
         self._usd: float | None = None
         self._tokens: int | None = None
@@ -126,17 +129,15 @@ class Operation:
         return state.outcome(self.run.clock.now()) if state else Outcome.INCOMPLETE
 
     def is_running(self) -> bool:
-        """Tell whether the body may still be at work.
+        """Tell whether the body may still be at work: whether the `with` around it goes on.
 
-        It is not, if the very task or thread that ran it is asking from outside of it: then an
-        interrupt cut it off before it could leave.
+        Without one (an `ExitStack`), an operation that has not left is taken to be at work.
         """
-        if self.owner() is not current_owner():
-            return True
-        frame = current_context()
-        return frame is not None and (
-            frame.scope.id == self.id or frame.scope.id.startswith(self.id + "/")
-        )
+        return self.block is None or self.block() is not None
+
+    def was_cut_off(self) -> bool:
+        """Tell whether the body is over although it never left: an interrupt came before that."""
+        return not self._left and not (self.run.live.get(self.id) is self and self.is_running())
 
     def spend(self, *, usd: float | None = None, tokens: int | None = None) -> None:
         """Add to what this attempt has cost.
@@ -156,9 +157,11 @@ class Operation:
     # -- the context manager, in both spellings -------------------------------------------
 
     def __enter__(self) -> Operation:
+        self.block = self.block or self.entered_by()
         drive(reach(self))
         return self
 
+    @held
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -168,9 +171,11 @@ class Operation:
         return drive(self._leave(error))
 
     async def __aenter__(self) -> Operation:
+        self.block = self.block or self.entered_by()
         await adrive(reach(self))
         return self
 
+    @held
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -207,18 +212,16 @@ class Operation:
                 run.append(Draft(self.id, Kind.INTENDED, body), lazy=rides)
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
-                self.owner = weakref.ref(current_owner())
                 self._began = run.clock.monotonic()
                 inner = Scope(self.id, options.effect, self._advice)
-                self._before, self._inside = set_frame(Frame(run, inner, self)), True
+                self._around = current_context()
+                set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
             raise
 
     def _never_began(self, stop: BaseException) -> None:
         """Take an intent back: an interrupt came before the body, so that nothing happened."""
-        if self._inside:
-            set_frame(self._before)
         try:
             state = self.run.fold.operations.get(self.id)
             if state is not None and state.kind is Kind.INTENDED and state.attempt == self.attempt:
@@ -234,7 +237,7 @@ class Operation:
             if raised is None and not self._consulted:
                 raise UnguardedStep(self.id, replayed=True)
             return False
-        set_frame(self._before)
+        set_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
             error = StepFailed(
@@ -273,7 +276,8 @@ class Operation:
             if self.options.validate is not None and self.options.validate(value) is False:
                 raise ValueError(f"validate refused the result {values.preview(value)}")
             self._refuse_changed_inputs()
-            text = values.encode(value, run.artifacts)
+            text, show = values.encode(value, run.artifacts), self.options.preview
+            shown = {} if show is None else {"preview": show(value)}
         except Exception as problem:
             self._append(Kind.UNRECORDED, error=values.describe_error(problem))
             unknown = self.outcome is Outcome.UNKNOWN
@@ -283,7 +287,7 @@ class Operation:
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
-        self._append(Kind.COMPLETED, result=text)
+        self._append(Kind.COMPLETED, result=text, **shown)
         self._value = values.decode(text, run.artifacts)
 
     def _refuse_changed_inputs(self) -> None:

@@ -55,6 +55,8 @@ class Options:
         Digest of the code where it is no function's (a durable cell).
     single : bool
         The name stands for one operation, never for an occurrence (a durable cell).
+    preview : callable or None
+        Shows in one line what `record` gave; kept beside it (a durable cell).
     """
 
     effect: Effect = Effect.EXTERNAL
@@ -71,6 +73,7 @@ class Options:
     on_change: str | Callable[[Any, Any], Any] | None = None
     code: str | None = None
     single: bool = False
+    preview: Callable[[Any], str] | None = None
 
     def with_(self, given: Mapping[str, Any]) -> Options:
         """Give these options with some replaced, checked.
@@ -115,7 +118,7 @@ class Options:
 
 
 _NAMES: Final = frozenset(f.name for f in fields(Options))
-_INTERNAL: Final = frozenset({"code", "single"})
+_INTERNAL: Final = frozenset({"code", "single", "preview"})
 
 
 def _key(key: object) -> str:

@@ -229,7 +229,7 @@ class Run(Trajectory):
                 ),
             )
         before = set_frame(
-            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage)
+            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage, frame)
         )
         try:
             yield

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import tenacity
 
 from durable_nb.engine import calls
-from durable_nb.engine.context import Frame, current_context, current_frame, frame_of, set_frame
+from durable_nb.engine.block import Managed, held
+from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
 from durable_nb.engine.options import Options
 from durable_nb.model.errors import DurableError, NoActiveRun
@@ -76,15 +77,9 @@ def _blocking(
     given: Callable[[Operation], dict[str, Any]],
 ) -> Any:
     def once(op: Operation) -> Any:
-        around = current_context()
-        try:
-            with op:
-                if op.needed:
-                    op.result = fn(*args, **given(op))
-        finally:
-            # an interrupt that strikes just before the body or its record must not leave the
-            # caller "inside" the operation, where every further step would be refused
-            set_frame(around)
+        with op:
+            if op.needed:
+                op.result = fn(*args, **given(op))
         return op.result
 
     op = make()
@@ -212,7 +207,7 @@ def current_is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-class Spelled:
+class Spelled(Managed):
     """`run.step(...)`: a context manager, a decorator, and something with `.call`."""
 
     def __init__(self, run: Run, name: str | None, options: Options) -> None:
@@ -238,6 +233,7 @@ class Spelled:
             code=self._options.code,
         )
         self._op = make()
+        self._op.block = self.entered_by()
         return self._op
 
     def _leave(self) -> Operation:
@@ -247,6 +243,7 @@ class Spelled:
     def __enter__(self) -> Operation:
         return self._enter().__enter__()
 
+    @held
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -258,6 +255,7 @@ class Spelled:
     async def __aenter__(self) -> Operation:
         return await self._enter().__aenter__()
 
+    @held
     async def __aexit__(
         self,
         kind: type[BaseException] | None,

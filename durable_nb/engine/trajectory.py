@@ -175,8 +175,7 @@ class Trajectory:
     def is_live(self, op: str) -> bool:
         """Tell whether a body of this process is running the operation.
 
-        A body that an interrupt cut off before it could leave is not: its own task or thread is
-        here again, outside of it.
+        A body that an interrupt cut off before it could leave is not: the `with` around it is over.
         """
         operation = self.live.get(op)
         return operation is not None and operation.is_running()

@@ -102,7 +102,8 @@ class OperationView:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the columns of `COLUMNS`; result and error are short text."""
-        row = {name: getattr(self, name, None) for name in COLUMNS}
+        # the value itself is not loaded for it, which may be large, or wait for its class
+        row = {name: None if name == "result" else getattr(self, name) for name in COLUMNS}
         row["result"] = self.result_preview or None
         row["error"] = self.error or None
         row["changes"] = "; ".join(self.changes) or None
@@ -113,6 +114,8 @@ def _preview(run: Trajectory, state: OperationState) -> str:
     """Show a result as one short line, made once; a large one is not loaded for it."""
     if state.result is None:
         return ""
+    if state.preview is not None:
+        return values.one_line(state.preview)
     seq, text = run.previews.get(state.id, (0, ""))
     if seq == state.last_seq:
         return text

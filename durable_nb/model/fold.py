@@ -52,6 +52,8 @@ class OperationState:
         The facets (``inputs``, ``code``) that the recorded result stands on.
     result : str or None
         The recorded result, as `values.encode` gave it.
+    preview : str or None
+        The result in one line, where it was recorded beside it.
     failed : bool
         Whether it is completed with an error, which replay raises again.
     moved_seq : int
@@ -78,6 +80,7 @@ class OperationState:
     basis: Mapping[str, Any] = field(default_factory=_nothing)
     last: Mapping[str, Any] = field(default_factory=_nothing)
     result: str | None = None
+    preview: str | None = None
     error: Mapping[str, Any] | None = None
     started: datetime | None = None
     ended: datetime | None = None
@@ -118,7 +121,7 @@ class OperationState:
         if kind in _ENDS:
             new |= self._ended(record)
         if kind in _RESULTS and body.get("result") is not None:
-            new["result"] = body["result"]
+            new["result"], new["preview"] = body["result"], body.get("preview")
             new["failed"] = False
         if kind in _RESULTS and kind is not Kind.KEPT:
             new |= {"error": None, "ended": record.ts, "failed": False}
@@ -127,7 +130,8 @@ class OperationState:
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:
-            new |= {"generation": self.generation + 1, "result": None, "error": None}
+            new |= {"generation": self.generation + 1, "result": None, "preview": None}
+            new["error"] = None
             new["failed"] = False
             new["key_expires"] = None
         return replace(self, **new)

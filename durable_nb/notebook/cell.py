@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from durable_nb import values
+from durable_nb.engine.block import Managed, held
 from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
 from durable_nb.engine.operation import Operation
@@ -22,7 +23,7 @@ from durable_nb.model.errors import (
     UnknownOutcome,
 )
 from durable_nb.model.outcomes import Effect, Outcome
-from durable_nb.notebook import names, outputs, tracebacks
+from durable_nb.notebook import names, outputs, summary, tracebacks
 from durable_nb.notebook.errors import NamesNotRecordable, SharedWithEarlierCell
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.options import CellOptions
@@ -32,7 +33,7 @@ from durable_nb.notebook.source import CELL, Facts
 _LISTED: Final = 6
 
 
-class Cell:
+class Cell(Managed):
     """One operation around the body of a cell: ``with cell: if cell.needed: <body>``.
 
     Attributes
@@ -63,6 +64,7 @@ class Cell:
                 "on_change": options.on_change,
                 "record": lambda _: self._gather(),
                 "single": True,
+                "preview": lambda _: self._summary(),
             }
         )
         make = self._run.operation(
@@ -142,6 +144,7 @@ class Cell:
 
     def __enter__(self) -> Cell:
         __tracebackhide__ = True
+        self._op.block = self.entered_by()
         try:
             self._op.__enter__()
         except values.WaitingForClass:
@@ -151,6 +154,7 @@ class Cell:
         self._begin()
         return self
 
+    @held
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -170,6 +174,7 @@ class Cell:
 
     async def __aenter__(self) -> Cell:
         __tracebackhide__ = True
+        self._op.block = self.entered_by()
         try:
             await self._op.__aenter__()
         except values.WaitingForClass:
@@ -180,6 +185,7 @@ class Cell:
         self._interrupt.install()
         return self
 
+    @held
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -251,6 +257,13 @@ class Cell:
             )
         shown = outputs.signed(self._outputs, self._place)
         return self._left.record(self._facts, shown, self._before.unwatched)
+
+    def _summary(self) -> str:
+        """Say in one line what `_gather` collected, for who looks at the run."""
+        assert self._before is not None
+        assert self._left is not None
+        defines = self._facts.defines
+        return summary.of(self._before, self._left, self._namespace, defines, self._outputs)
 
     # -- what goes wrong ----------------------------------------------------------------
 

@@ -64,7 +64,8 @@ class _Stream:
             lost += len(tail) - KEPT
             tail = tail[-KEPT:]
         middle = f"\n[… {lost:,} characters are not in the record …]\n" if lost else ""
-        return {"type": "stream", "name": self.name, "text": settle(head + middle + tail)}
+        whole = {"type": "stream", "name": self.name, "text": settle(head + middle + tail)}
+        return {**whole, "lost": lost} if lost else whole
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from durable_nb.values.errors import (
 from durable_nb.values.failures import describe_error, rebuild_error
 from durable_nb.values.literals import read_literal, write_literal
 from durable_nb.values.parts import Codec
-from durable_nb.values.previews import preview
+from durable_nb.values.previews import one_line, preview
 from durable_nb.values.redaction import redact
 from durable_nb.values.registry import Registry, default_registry, register_codec
 from durable_nb.values.signing import is_signed, sign
@@ -38,6 +38,7 @@ __all__ = [
     "digest",
     "encode",
     "is_signed",
+    "one_line",
     "preview",
     "read_literal",
     "rebuild_error",

@@ -52,7 +52,20 @@ def preview(value: Any, limit: int = 200) -> str:
         shown = _show(value, limit + _MARGIN, _DEPTH)
     except Exception:  # a metaclass or proxy that raises on a mere look: its name has to do
         shown = f"<{type.__dict__['__name__'].__get__(type(value))} object>"
-    line = redact(shown[: 4 * (limit + _MARGIN)])
+    return one_line(shown[: 4 * (limit + _MARGIN)], limit)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Make one line of a text: printable, redacted, `…` where it was cut.
+
+    Parameters
+    ----------
+    text : str
+        What describes something.
+    limit : int
+        Longest line, in characters.
+    """
+    line = redact(text)
     if not line.isprintable():
         line = "".join(c if c.isprintable() else " " for c in line)
     return line if len(line) <= limit else line[: max(limit - 1, 0)] + "…"

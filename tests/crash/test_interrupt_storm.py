@@ -9,8 +9,8 @@ import pytest
 from support.child import Bench
 from support.ledger import Ledger
 
-#: Both programs: a cell (its steps in both forms), or the `try` in the loop of a script (call form),
-#: that is executed again after each interrupt, as a person would do it.
+#: Both programs: a cell, or the `try` in the loop of a script, with its steps in both forms, that is
+#: executed again after each interrupt, as a person would do it.
 CELL = """
 import random
 from durable_nb.engine.context import adopt_latest
@@ -30,7 +30,7 @@ def step(n):
     executions += 1
     if spelling != "script":
         adopt_latest()  # as the notebook does it before each cell
-    if n % 2 or spelling == "script":
+    if n % 2:
         return run.step("effect", key=n).call(effect, n)
     with run.step("effect", key=n, inputs={"n": n}) as op:
         if op.needed:

@@ -218,6 +218,56 @@ def test_an_interrupt_ends_a_blocking_cell_and_the_next_cell_runs(k):
     assert outcome == "['intended', 'interrupted']"
 
 
+#: Asks of a cell's operation from another thread, as the panel's watcher does.
+FROM_A_THREAD = """
+import threading
+def ask(op):
+    seen = []
+    look = lambda: seen.append((run.get(op).live, run.get(op).outcome))
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return seen[0]
+"""
+
+#: Presses Ctrl-C once the wrapper's end is entered, and before a line of it has run.
+PRESS_AS_THE_CELL_ENDS = """
+import signal, sys
+from durable_nb.notebook.cell import Cell
+def press(frame, event, argument):
+    if event == "call" and frame.f_code is Cell.__exit__.__code__:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_a_cell_that_ctrl_c_cut_off_as_it_ended_is_not_shown_as_running(k):
+    """Whoever looks sees the doubt, settles it, and executes the cell again."""
+    k.run(FROM_A_THREAD)
+    k.run(PRESS_AS_THE_CELL_ENDS)
+
+    cut = k.run("%%durable cut\nimport sys\nsys.setprofile(press)\nx = 1", "cut", check=False)
+
+    assert cut.error == "KeyboardInterrupt"
+    assert k.run("print(ask('cut'))").text == "(False, 'unknown')\n"
+    k.run("run.deny('cut', evidence='it only sets a name');")
+    k.run("%%durable cut\nx = 1", "cut")
+    assert k.run("print(ask('cut'))").text == "(False, 'completed')\n"
+
+
+def test_a_cell_is_running_for_whoever_looks_while_its_body_runs(k):
+    """Blocking or awaiting, and also when another thread asks."""
+    k.run(FROM_A_THREAD)
+
+    blocking = k.run("%%durable blocking\nprint(ask('blocking'))")
+    awaiting = k.run(
+        "%%durable awaiting\nimport asyncio\nawait asyncio.sleep(0)\nprint(ask('awaiting'))"
+    )
+
+    assert blocking.text == awaiting.text == "(True, 'incomplete')\n"
+    assert k.run("print(ask('awaiting'))").text == "(False, 'completed')\n"
+
+
 def test_closing_a_durable_cell_awaits_the_steps_that_still_run(k):
     """A task that a cell starts and does not await is recorded before the cell is."""
     k.run(

@@ -217,3 +217,30 @@ def test_case_83_spend_counts_failed_attempts_and_replay_adds_nothing(open_run):
 
     assert program(fail=False) == (0.02, 0.02, None)
     assert program(fail=False) == (0.02, 0.02, None)
+
+
+def test_a_line_recorded_beside_a_result_is_shown_while_that_result_counts(open_run):
+    """A result that a migration put in its place is shown by its own value."""
+
+    def count(n):
+        return n
+
+    def step(run, n, **options):
+        line = {"preview": lambda value: f"{value} apples\nand a secret sk-{'a1B2' * 12}"}
+        return run.step(effect="none", **line, **options).call(count, n)
+
+    def shown(run):
+        return run.get("count").result_preview
+
+    with open_run() as run:
+        assert step(run, 3) == 3
+        assert shown(run) == "3 apples and a secret [redacted]"
+    with open_run() as run:
+        assert shown(run) == "3 apples and a secret [redacted]"
+        run.invalidate("count", "miscounted")
+        assert shown(run) == ""
+        step(run, 3)
+        assert shown(run).startswith("3 apples")
+    with open_run() as run:
+        assert step(run, 4, on_change=lambda old, changes: old + 10) == 13
+        assert shown(run) == "13"
