@@ -68,7 +68,7 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 30) -> Any:
 class Lab:
     """One server, whose root holds a folder for each test."""
 
-    def __init__(self, root: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
         self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
         work = root / "work"
         work.mkdir()
@@ -83,7 +83,7 @@ class Lab:
             "IPYTHONDIR": str(root / "ipython"),
             "HOME": str(root / "home"),
             **{f"JUPYTER_{n}_DIR": str(root / n.lower()) for n in ("CONFIG", "DATA", "RUNTIME")},
-            **(variables or {}),
+            **variables,
         }
         (root / "home").mkdir()
         quiet = root / "config/lab/user-settings/@jupyterlab/apputils-extension"
@@ -225,13 +225,10 @@ class Notebook:
 
         return int(wait_until(found, "the kernel's process"))
 
-    def kill(self, inside: str) -> None:
-        """SIGKILL the kernel as soon as a file says that it is where it has to be."""
-        wait_until((self.folder / inside).exists, inside)
-        self.kill_kernel()
-
-    def kill_kernel(self) -> None:
-        """SIGKILL the kernel, and wait until it is gone."""
+    def kill(self, inside: str | Callable[[], Any]) -> None:
+        """SIGKILL the kernel as soon as a file, or the world, says that it is where it has to be."""
+        there = (self.folder / inside).exists if isinstance(inside, str) else inside
+        wait_until(there, f"the kernel to be inside {inside}", 60)
         pid = self.kernel_pid()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid), "the kernel's end")
@@ -270,8 +267,14 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"))
+def variables() -> Mapping[str, str]:
+    """Give what is added to the kernels' environment; a module may say otherwise."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str]) -> Iterator[Lab]:
+    lab = Lab(tmp_path_factory.mktemp("lab"), variables)
     try:
         yield lab
     finally:

@@ -134,7 +134,7 @@ def test_every_text_of_the_panel_has_contrast_enough_in_every_theme(notebook):
     expect(panel.locator(".dnb-history")).to_contain_text("intended")
     look.at("5-detail")
 
-    nb.kill_kernel()
+    nb.kill("started")
     expect(panel.locator(".dnb-stale-line")).to_be_visible(timeout=20_000)
     nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
     look.at("6-stale")
