@@ -13,11 +13,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,7 +68,7 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 30) -> Any:
 class Lab:
     """One server, whose root holds a folder for each test."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
         self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
         work = root / "work"
         work.mkdir()
@@ -82,6 +83,7 @@ class Lab:
             "IPYTHONDIR": str(root / "ipython"),
             "HOME": str(root / "home"),
             **{f"JUPYTER_{n}_DIR": str(root / n.lower()) for n in ("CONFIG", "DATA", "RUNTIME")},
+            **variables,
         }
         (root / "home").mkdir()
         quiet = root / "config/lab/user-settings/@jupyterlab/apputils-extension"
@@ -134,19 +136,29 @@ class Lab:
 
 
 class Notebook:
-    """A notebook that is open in the browser, in a folder of its own."""
+    """A notebook that is open in the browser, in a folder of its own.
 
-    def __init__(self, lab: Lab, page: Any, name: str, cells: list[str]) -> None:
+    It is made of cells, or it is a copy of a file, or it is what another page has open already.
+    """
+
+    def __init__(self, lab: Lab, page: Any, name: str, cells: list[str] | Path | None) -> None:
         self.lab, self.page, self.name = lab, page, name
         self.folder = lab.work / name
-        self.folder.mkdir()
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-        self.file = self.folder / "job.ipynb"
-        nbformat.write(notebook, self.file)
+        self.file = self.folder / (cells.name if isinstance(cells, Path) else "job.ipynb")
+        if cells is not None:
+            self.folder.mkdir()
+            self._write(cells)
         self.alerts: list[str] = []
         page.on("dialog", self._dismiss)
         self.open()
+
+    def _write(self, cells: list[str] | Path) -> None:
+        if isinstance(cells, Path):
+            shutil.copyfile(cells, self.file)
+            return
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(notebook, self.file)
 
     def _dismiss(self, dialog: Any) -> None:
         self.alerts.append(dialog.message)
@@ -154,7 +166,7 @@ class Notebook:
 
     def open(self) -> None:
         """Open it, or load the page again."""
-        self.page.goto(f"{self.lab.url}/doc/tree/{self.name}/job.ipynb?reset")
+        self.page.goto(f"{self.lab.url}/doc/tree/{self.name}/{self.file.name}?reset")
         self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
         self.page.evaluate("async () => { await jupyterapp.restored; }")
         self.page.wait_for_function(READY, timeout=60_000)
@@ -206,17 +218,24 @@ class Notebook:
         wait_until((self.folder / file).exists, file)
 
     def kernel_pid(self) -> int:
-        """Give the process id that the notebook's first cell wrote down."""
-        return int(wait_until(lambda: read(self.folder / "pid"), "the kernel's pid"))
+        """Find the kernel's process from outside: its command line names the kernel's id."""
+        file = f"kernel-{self.page.evaluate(f'() => {KERNEL}.id')}.json"
 
-    def kill(self, inside: str) -> None:
-        """SIGKILL the kernel as soon as a file says that it is where it has to be."""
-        wait_until((self.folder / inside).exists, inside)
+        def found() -> int | None:
+            for process in psutil.process_iter(["cmdline"]):
+                if any(word.endswith(file) for word in process.info["cmdline"] or ()):
+                    return int(process.pid)
+            return None
+
+        return int(wait_until(found, "the kernel's process"))
+
+    def kill(self, inside: str | Callable[[], Any]) -> None:
+        """SIGKILL the kernel as soon as a file, or the world, says that it is where it has to be."""
+        there = (self.folder / inside).exists if isinstance(inside, str) else inside
+        wait_until(there, f"the kernel to be inside {inside}", 60)
         pid = self.kernel_pid()
-        before = self.page.evaluate(f"() => {KERNEL}?.id")
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid), "the kernel's end")
-        assert before
 
     def restart(self) -> None:
         """Restart the kernel from the page, as a person does, with the question answered."""
@@ -252,8 +271,14 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"))
+def variables() -> Mapping[str, str]:
+    """Give what is added to the kernels' environment; a module may say otherwise."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str]) -> Iterator[Lab]:
+    lab = Lab(tmp_path_factory.mktemp("lab"), variables)
     try:
         yield lab
     finally:
@@ -273,7 +298,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def notebook(lab: Lab, browser: Any) -> Iterator[Callable[[str, list[str]], Notebook]]:
+def notebook(
+    lab: Lab, browser: Any
+) -> Iterator[Callable[[str, list[str] | Path | None], Notebook]]:
     """Open notebooks, each in a page of its own; kernels end with the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 1100})
     context.set_default_timeout(30_000)

@@ -9,7 +9,6 @@ from playwright.sync_api import expect
 
 LOAD = """\
 import os
-open('pid', 'w').write(str(os.getpid()))
 os.environ['DURABLE_STORE'] = 'store'
 import durable_nb as dnb
 run = dnb.open_run('refund-17')"""
