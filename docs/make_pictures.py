@@ -19,7 +19,8 @@ PICTURES = {"panel.png": "confirm-1-unknown.png"}
 
 for picture, shot in PICTURES.items():
     test = shot.partition("-")[0]
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "tests/browser", "-k", test]
+    tests = "tests/browser/test_panel_in_jupyterlab.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", tests, "-k", test]
     subprocess.run(command, cwd=ROOT, check=True)
     shutil.copyfile(SHOTS / shot, ROOT / "docs" / picture)
     size = (ROOT / "docs" / picture).stat().st_size

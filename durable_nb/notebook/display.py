@@ -10,9 +10,9 @@ from durable_nb.engine.views import OperationView, StatusRow, StatusView
 
 #: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.
 _COLOURS: Final[Mapping[str, str]] = {
-    "completed": "#1a7f37",
-    "incomplete": "#6e7781",
-    "unknown": "#9a6700",
+    "completed": "var(--jp-success-color1, #1a7f37)",
+    "incomplete": "inherit",
+    "unknown": "var(--jp-warn-color1, #9a6700)",
 }
 _CELL: Final = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 _COLUMNS: Final = ("operation", "outcome", "effect", "attempt", "", "idempotency key")

@@ -216,7 +216,7 @@ def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_ou
     nb.kill("ledger")
     stale = nb.panel().locator(".dnb-stale-line")
     expect(stale).to_be_visible(timeout=15_000)
-    expect(stale).to_contain_text("run `%durable panel` again")
+    expect(stale).to_contain_text("then `run.panel()` or `%durable panel`")
     expect(nb.panel().locator(".dnb-confirm")).to_be_disabled()
     nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
     nb.shot("1-stale")
@@ -328,7 +328,7 @@ def test_check_now_asks_the_reconciler_and_keep_answers_a_change(notebook):
     panel.scroll_into_view_if_needed()
     nb.shot("1-changed")
     panel.locator(".dnb-keep").click()
-    expect(panel.locator(".dnb-message")).to_contain_text("its record is kept")
+    expect(panel.locator(".dnb-message")).to_contain_text("kept; its recorded result is used")
     nb.run_cell(1)
     nb.settle()
     expect(nb.page.locator(".jp-OutputArea").nth(1)).to_contain_text("price 100")

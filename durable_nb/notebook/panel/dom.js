@@ -1,8 +1,12 @@
 // Elements and words. What is shown goes in as text nodes and is text, whatever it looks like.
 // A widget's module is one text: the kernel puts this file before table.js.
 
-const STALE = "stale: the kernel is gone; run `%durable panel` again (a busy one comes back)";
+const STALE = 
+  "stale: the kernel is gone. Open the run again, then `run.panel()` or `%durable panel` " +
+  "(a busy kernel comes back by itself)";
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
+
+const asked = new Set(); // what this page asked for; other tabs see the same messages
 
 let minted = 0;
 const mint = () => `${Date.now().toString(36)}-${++minted}-${Math.random().toString(36).slice(2)}`;

@@ -97,11 +97,11 @@ class Panel:
                 case _:
                     answer = act(self.run, {**content, "op": op})
                     found["ok"] = answer.ok
-                    self._tell(answer.text, ok=answer.ok)
+                    self._tell(answer.text, ok=answer.ok, request=request)
         except Exception as problem:
             answer = Answer(False, f"{type(problem).__name__}: {problem}")
             found["ok"] = answer.ok
-            self._tell(answer.text, ok=False)
+            self._tell(answer.text, ok=False, request=request)
         finally:
             self._set("answer", found)
         self.refresh()
@@ -120,8 +120,10 @@ class Panel:
         except Exception as problem:
             self._tell(f"the table is not current ({type(problem).__name__}: {problem})", ok=False)
 
-    def _tell(self, text: str, *, ok: bool) -> None:
-        self._set("message", {"text": model.plain(text), "ok": ok, "at": time.time()})
+    def _tell(self, text: str, *, ok: bool, request: str = "") -> None:
+        """Say something: to the page that asked, or to all of them."""
+        said = {"text": model.plain(text), "ok": ok, "at": time.time(), "request": request}
+        self._set("message", said)
 
     def _set(self, trait: str, value: Any) -> None:
         """Set a trait; where not even that works, fall back to text, once."""

@@ -105,6 +105,7 @@ class View {
 
   ask(action, op, more = {}) {
     const request = mint();
+    asked.add(request);
     const queued = { ...this.model.get("queued"), [request]: { action, op } };
     this.model.set("queued", queued); // for the views of this page only; it is never saved
     this.model.send({ request, action, op, ...more });
@@ -193,6 +194,7 @@ class View {
 
   drawMessage() {
     const message = this.model.get("message");
+    if (message.request && !asked.has(message.request)) return; // another tab's
     if (message.text) this.say(message.text, message.ok);
     else this.messageLine.textContent = "";
   }
