@@ -38,6 +38,7 @@ from durable_nb.model.errors import (
     OwnerRefused,
     ResultLost,
     RunClosed,
+    RunCopied,
     RunHeld,
     RunMissing,
     StaleOwner,
@@ -59,6 +60,7 @@ def open_run(
     must_exist: bool = False,
     fresh: bool = False,
     expect: Iterable[str] = (),
+    adopt: str | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
     """Open or resume a run for a notebook's whole life.
@@ -76,6 +78,10 @@ def open_run(
         Set the old folder aside and begin anew, under a new run id.
     expect : iterable of str
         Names of steps to come, so that a status shows what was not reached yet.
+    adopt : {"moved", "abandoned", "fork"}, optional
+        Why the run is found in another folder than it was executed in: the old one is gone; this
+        is a copy, and the other is not executed any more; or both go on, and what begins here
+        gets idempotency keys of its own. Without need it says nothing.
     allow_network_fs : bool
         Use a network file system all the same.
 
@@ -86,7 +92,7 @@ def open_run(
 
     Raises
     ------
-    RunHeld, RunMissing, BadName, NotTrusted, JournalDamaged, JournalTooNew
+    RunHeld, RunMissing, RunCopied, BadName, NotTrusted, JournalDamaged, JournalTooNew
         In each case nothing was changed.
     """
     return _store.open_run(
@@ -95,6 +101,7 @@ def open_run(
         must_exist=must_exist,
         fresh=fresh,
         expect=expect,
+        adopt=adopt,
         allow_network_fs=allow_network_fs,
         **_surroundings(),
     )
@@ -107,6 +114,7 @@ def run(
     must_exist: bool = False,
     fresh: bool = False,
     expect: Iterable[str] = (),
+    adopt: str | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
     """Open or resume a run as a context manager: ``with durable_nb.run("refund-17") as run:``.
@@ -120,6 +128,7 @@ def run(
         must_exist=must_exist,
         fresh=fresh,
         expect=expect,
+        adopt=adopt,
         allow_network_fs=allow_network_fs,
     )
 
@@ -199,6 +208,7 @@ __all__ = [
     "ResultLost",
     "Run",
     "RunClosed",
+    "RunCopied",
     "RunHeld",
     "RunMissing",
     "StaleOwner",

@@ -28,6 +28,7 @@ from durable_nb.faces.plain import clean, rows_of
 from durable_nb.faces.problems import Verbs
 from durable_nb.journal import mirror
 from durable_nb.journal.errors import MirrorSkipped
+from durable_nb.model.adoption import Adoption
 from durable_nb.model.outcomes import Outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -294,6 +295,27 @@ def accept(face: Face, name: str, reason: str) -> int:
       durable-nb accept refund-17 --reason "disk was restored; the shop has no payment"
     """
     verdicts.give(face, name, "accept", "", {"reason": reason})
+    return DONE
+
+
+@cli.command()
+@_run
+@click.argument("how", type=click.Choice([str(how) for how in Adoption]))
+@click.option("--reason", default="", callback=telling, help="Why; kept in the history.")
+@verb
+def adopt(face: Face, name: str, how: str, reason: str) -> int:
+    r"""Say why a run is found in another folder than it was executed in.
+
+    A copy and its original would do what is still to be done twice, so no kernel goes on with
+    one before this is answered. moved: the old folder is gone. abandoned: this is a copy, and
+    the other one is not executed any more. fork: both go on, and what begins here gets
+    idempotency keys of its own.
+
+    \b
+    Example:
+      durable-nb adopt refund-17 moved --reason "new disk"
+    """
+    verdicts.give(face, name, "adopt", "", {"how": how, "reason": reason})
     return DONE
 
 

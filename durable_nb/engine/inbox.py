@@ -20,6 +20,7 @@ from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.views import OperationView
 from durable_nb.journal import Inbox, Message
+from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import DurableSignal, RunClosed, StillRunning, VerdictRefused
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks into the inbox: an answer within 2 s is promised (DESIGN section 7).
 LOOK_S: Final = 0.5
+#: What a person said of a run that was found in another folder -> what it is now.
+_ADOPTED: Final[Mapping[Adoption, str]] = {
+    Adoption.MOVED: "the same run, in its new folder",
+    Adoption.ABANDONED: "the same run, in place of the other folder's",
+    Adoption.FORK: "a run of its own, with new idempotency keys for what begins here",
+}
 #: Seconds that closing waits for a verdict that is being recorded.
 _STOP_S: Final = 5.0
 
@@ -128,6 +135,11 @@ def _accept(run: Run, op: object, *, reason: str) -> Done:
     return Done("accepted", "the loss is accepted; the run goes on", None)
 
 
+def _adopt(run: Run, op: object, *, how: str, reason: str = "") -> Done:
+    run.adopt(how, reason)
+    return Done("adopted", f"it is {_ADOPTED[Adoption(how)]}; its notebook goes on with it", None)
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -192,6 +204,7 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "rerun": _rerun,
         "reconcile": _reconcile,
         "accept": _accept,
+        "adopt": _adopt,
         "dependants": _dependants,
         "unknown": _unknown,
         "history": _history,
@@ -200,7 +213,7 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
 #: Verbs that give no verdict.
 ASKING: Final = frozenset({"dependants", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "history", "unknown"})
+_WHOLE: Final = frozenset({"accept", "adopt", "history", "unknown"})
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 

@@ -120,7 +120,12 @@ class Operation(Managed):
     def idempotency_key(self) -> str:
         """The key under which the receiver may recognise a repetition."""
         state = self.run.fold.operations.get(self.id)
-        return identity.idempotency_key(self.run.id, self.id, state.generation if state else 0)
+        return self._key(state)
+
+    def _key(self, state: OperationState | None) -> str:
+        if state is None:
+            return identity.idempotency_key(self.run.id, self.id, 0)
+        return state.idempotency_key(self.run.id)
 
     @property
     def outcome(self) -> Outcome:
@@ -200,7 +205,7 @@ class Operation(Managed):
             "attempt": self.attempt,
             "generation": generation,
             **self.facets,
-            "idempotency_key": identity.idempotency_key(run.id, self.id, generation),
+            "idempotency_key": self._key(state),
             "settle_after": options.settle_after,
             "key_ttl": options.key_ttl,
         }

@@ -99,6 +99,7 @@ def publish(run: Trajectory) -> None:
         "doubt": status.doubt,
         "checkable": json.dumps(sorted(status.checkable)),
         "at_least": "yes" if status.at_least else "",
+        "copied": "yes" if status.copied else "",
     }
     Mirror(run.folder).publish(rows, meta)
 
@@ -121,6 +122,7 @@ def published(folder: Path) -> StatusView:
         expected=json.loads(meta.get("expected") or "[]"),
         doubt=meta.get("doubt", ""),
         at_least=bool(meta.get("at_least")),
+        copied=bool(meta.get("copied")),
         checkable=frozenset(json.loads(meta.get("checkable") or "[]")),
         held_by="" if holder is None or not holder.live else holder.who,
         born=_moment(meta.get("opened")),

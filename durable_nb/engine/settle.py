@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import getpass
 import itertools
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.views import OperationView
+from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import (
     AlreadySettled,
     NotRecordable,
@@ -204,6 +206,14 @@ def _cascade(run: Trajectory, state: OperationState, body: Mapping[str, Any]) ->
         if done and s is not state:
             drafts.append(Draft(s.id, RECORDED_AS[Verdict.INVALIDATE], {**body, "with": state.id}))
     return drafts
+
+
+def adoption(how: Adoption, folder_id: Sequence[int], reason: str = "") -> dict[str, Any]:
+    """Give what is recorded when a run is adopted in another folder; a fork gets a new run id."""
+    body = {"how": str(how), "folder_id": list(folder_id), "actor": actor()}
+    if how is Adoption.FORK:
+        body["run_id"] = uuid.uuid4().hex
+    return {**body, "reason": values.redact(reason)}
 
 
 def encoded(run: Trajectory, result: object) -> str:

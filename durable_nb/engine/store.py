@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from durable_nb import values
-from durable_nb.engine import inbox, recovery
+from durable_nb.engine import inbox, recovery, settle
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
@@ -27,7 +27,8 @@ from durable_nb.journal import (
     folder as folders,
 )
 from durable_nb.journal.duckdb_journal import DuckDBJournal
-from durable_nb.model.errors import RunHeld, RunMissing
+from durable_nb.model.adoption import Adoption, is_elsewhere
+from durable_nb.model.errors import RunCopied, RunHeld, RunMissing
 from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import RUN, SCHEMA_VERSION, Draft
@@ -62,6 +63,7 @@ def open_run(
     must_exist: bool = False,
     fresh: bool = False,
     expect: Iterable[str] = (),
+    adopt: str | None = None,
     allow_network_fs: bool = False,
     role: str = "runner",
     surroundings: Surroundings = SCRIPT,
@@ -74,6 +76,7 @@ def open_run(
     decorated steps.
     """
     clock, expect = clock or Clock(), tuple(expect)
+    adopt = None if adopt is None else Adoption(adopt)
     folders.check_name(name)
     root = store_folder(store)
     folder = folders.run_folder(root, name)
@@ -89,7 +92,7 @@ def open_run(
         surroundings.say(f"warning: {warning}")
     lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
     try:
-        run = _open_journal(name, folder, lease, role, expect, surroundings, clock)
+        run = _open_journal(name, folder, lease, role, expect, surroundings, clock, adopt)
     except BaseException:
         lease.release()
         raise
@@ -121,13 +124,17 @@ def _open_journal(
     expect: tuple[str, ...],
     surroundings: Surroundings,
     clock: Clock,
+    adopt: str | None,
 ) -> Run:
     head = Head(folder / "head")
     journal = open_journal(folder / "journal.duckdb", run=name, head=head, clock=clock.now)
     try:
         fold = recovery.load(journal)
-        drafts = _birth(name, folder, fold, role, expect) + _loss(journal)
+        drafts = _adoption(name, folder, fold, role, adopt)
+        drafts += _birth(name, folder, fold, role, expect, head) + _loss(journal)
         if role != "reader":
+            minted = [d.body["run_id"] for d in drafts if "run_id" in d.body]
+            head.run_id = minted[-1] if minted else fold.run_id
             for record in journal.append(drafts) if drafts else ():
                 fold.apply(record)
         elif lost := _loss(journal):
@@ -160,6 +167,7 @@ def _open_journal(
         expected=expect or fold.born.get("expect") or (),
     )
     run.headline = _headline(run)
+    run.copied = is_elsewhere(fold.folder_id, folders.folder_id(folder))
     if journal.recovered is not None and (
         role == "runner" or journal.recovered.records is not None
     ):
@@ -211,18 +219,41 @@ class _OpenedLate:
                 self._store.close()
 
 
-def _birth(name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...]) -> list[Draft]:
-    """Draft what an owner's beginning records; the run id is minted at birth."""
+def _adoption(name: str, folder: Path, fold: Fold, role: str, adopt: str | None) -> list[Draft]:
+    """Refuse to execute a copy of a run before a person has said what it is.
+
+    Raises
+    ------
+    RunCopied
+        Nothing was recorded.
+    """
+    place = folders.folder_id(folder)
+    if role != "runner" or not is_elsewhere(fold.folder_id, place):
+        return []
+    if adopt is None:
+        raise RunCopied(name, str(folder))
+    return [Draft(RUN, Kind.ADOPTED, settle.adoption(Adoption(adopt), place))]
+
+
+def _birth(
+    name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...], head: Head
+) -> list[Draft]:
+    """Draft what an owner's beginning records; the run id is minted at birth.
+
+    Where all records are lost, the head still has the run id, and with it the idempotency keys.
+    """
     drafts = []
     if not fold.born:
         born = {
-            "run_id": uuid.uuid4().hex,
+            "run_id": head.run_id or uuid.uuid4().hex,
             "name": name,
             "schema": SCHEMA_VERSION,
             "expect": list(expect),
         }
         drafts.append(Draft(RUN, Kind.BORN, born))
     owner = {"role": role, "pid": os.getpid(), "host": os.uname().nodename}
+    if role == "runner":
+        owner["folder_id"] = folders.folder_id(folder)
     return [*drafts, Draft(RUN, Kind.OPENED, owner)]
 
 

@@ -18,7 +18,9 @@ from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.journal import Journal, deferred_interrupts
-from durable_nb.model.errors import RunClosed, RunHeld
+from durable_nb.journal import folder as folders
+from durable_nb.model.adoption import Adoption
+from durable_nb.model.errors import RunClosed, RunHeld, VerdictRefused
 from durable_nb.model.fold import Fold, OperationState, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -77,6 +79,8 @@ class Trajectory:
         The operations whose body this process is running.
     sources : dict
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
+    copied : bool
+        Whether it was last executed in another folder, so that a person has to `adopt` it first.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -96,14 +100,13 @@ class Trajectory:
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
-        self.id = str(fold.born.get("run_id", ""))
         self.lock = threading.RLock()
         self.live: dict[str, Operation] = {}
         self.sources: dict[str, str] = {}
         self.reconcilers: dict[str, Options] = {}
         self.previews: dict[str, tuple[int, str]] = {}
         self.expected = tuple(expected)
-        self.headline = ""
+        self.headline, self.copied = "", False
         self.artifacts = artifacts
         self._journal = journal
         self._pid, self._open = os.getpid(), True
@@ -157,6 +160,11 @@ class Trajectory:
     def is_open(self) -> bool:
         """Whether this object still takes operations."""
         return self._open and os.getpid() == self._pid
+
+    @property
+    def id(self) -> str:
+        """The run id: minted at birth, or when a copy became a run of its own."""
+        return self.fold.run_id
 
     @property
     def epoch(self) -> int:
@@ -307,6 +315,31 @@ class Trajectory:
         """Accept that records of this run are lost; what they said stays unknown for good."""
         body = {"reason": values.redact(reason), "actor": settle.actor()}
         self.append(Draft(RUN, Kind.ACCEPTED, body))
+
+    def adopt(self, how: str, reason: str = "") -> None:
+        """Say why the run is found in another folder than it was executed in.
+
+        Parameters
+        ----------
+        how : {"moved", "abandoned", "fork"}
+            The old folder is gone; or this is a copy, and the other one is not executed any more;
+            or both go on, and what begins here gets idempotency keys of its own.
+        reason : str
+            Kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It is where it was. Nothing was changed.
+        """
+        how = Adoption(how)
+        with self.lock:
+            if not self.copied:
+                where = f"run {self.name!r}"
+                raise VerdictRefused(where, "adopt", "it is in the folder that it was executed in.")
+            body = settle.adoption(how, folders.folder_id(self.folder), reason)
+            self.append(Draft(RUN, Kind.ADOPTED, body))
+            self.copied = False
 
     def reconcile(self, **reconcilers: Callable[[Any], Any]) -> list[OperationView]:
         """Ask reconcilers about all unknown operations now; give those that stay unknown.

@@ -209,6 +209,8 @@ class StatusView:
         Steps that were announced and have not begun.
     doubt : str
         Why records are known to be lost; "" if none are.
+    copied : bool
+        Whether it was last executed in another folder, so that a person has to say why.
     checkable : frozenset of str
         Names of the steps whose reconciler the owner's kernel knows.
     held_by : str
@@ -228,6 +230,7 @@ class StatusView:
     at_least: bool
     expected: tuple[str, ...] = ()
     doubt: str = ""
+    copied: bool = False
     checkable: frozenset[str] = frozenset()
     held_by: str = ""
     born: datetime | None = None
@@ -270,6 +273,7 @@ def status_view(run: Trajectory) -> StatusView:
         headline=run.headline,
         expected=run.expected,
         doubt=str(doubted.get("why")) if doubted else "",
+        copied=run.copied,
         at_least=any(s.unpriced for s in run.states()),
         checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
         held_by=HERE if held else "",
@@ -279,7 +283,13 @@ def status_view(run: Trajectory) -> StatusView:
 
 
 def assemble(
-    views: Sequence[OperationView], *, expected: Sequence[str], doubt: str, **facts: Any
+    views: Sequence[OperationView],
+    *,
+    run: str,
+    expected: Sequence[str],
+    doubt: str,
+    copied: bool,
+    **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
     counts = dict.fromkeys(map(str, Outcome), 0)
@@ -297,11 +307,13 @@ def assemble(
     return StatusView(
         counts=counts,
         rows=tuple(rows),
-        open=tuple(_open_questions(doubt, views)),
+        open=(*_open_questions(doubt, views), *([_which(run)] if copied else ())),
         restored=sum(1 for v in views if v.source == "record"),
         usd=sum(money) if money else None,
         expected=waiting,
         doubt=doubt,
+        copied=copied,
+        run=run,
         **facts,
     )
 
@@ -360,3 +372,8 @@ def _open_questions(doubt: str, views: Sequence[OperationView]) -> list[tuple[st
         what = f"records of this run are lost ({doubt}). Accept?"
         questions.append((what, 'run.accept(reason="...")'))
     return questions
+
+
+def _which(run: str) -> tuple[str, str]:
+    what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
+    return what, f'dnb.open_run("{run}", adopt="moved")'

@@ -111,7 +111,7 @@ def picture(face: Face, run: Watched) -> Picture:
         counts=dict(status.counts),
         operations=operations,
         expected=status.expected,
-        open=questions(face, run.name, operations, status.doubt),
+        open=questions(face, run.name, operations, status.doubt, status.copied),
         held_by=holder,
         published=published,
     )

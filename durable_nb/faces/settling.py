@@ -41,6 +41,7 @@ def questions(
     run: str,
     operations: Sequence[Mapping[str, Any]],
     doubt: str = "",
+    copied: bool = False,
 ) -> tuple[Question, ...]:
     """List what is open in a run.
 
@@ -54,6 +55,8 @@ def questions(
         Rows of operations.
     doubt : str
         Why records are known to be lost; "" if none are.
+    copied : bool
+        Whether the run is found in another folder than it was executed in.
     """
     found = []
     for op in operations:
@@ -70,6 +73,9 @@ def questions(
     if doubt:
         line = command(place, "accept", run, more='--reason "…"')
         found.append(Question(None, f"records of this run are lost ({doubt}). Accept that?", line))
+    if copied:
+        what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
+        found.append(Question(None, what, command(place, "adopt", run, "moved")))
     return tuple(found)
 
 

@@ -138,6 +138,12 @@ def run_names(store: Path) -> list[str]:
         return []
 
 
+def folder_id(folder: Path) -> list[int]:
+    """Give what tells a folder from its copy: device and inode."""
+    found = os.stat(folder)
+    return [found.st_dev, found.st_ino]
+
+
 def set_aside(folder: Path) -> Path:
     """Rename the folder of a run, under its lease, so that the name is free; nothing is deleted."""
     number = 1

@@ -18,8 +18,11 @@ from typing import Final, Literal
 
 #: One slot a disk sector, so that a torn write spoils one of them.
 SLOT: Final = 512
-_MAGIC: Final = b"dnbhead1"
-_FIELDS: Final = struct.Struct("<8sQQ16s")
+_MAGIC: Final = b"dnbhead2"
+_FIELDS: Final = struct.Struct("<8sQQ16s16s")
+#: The form before the run id was kept: still read.
+_OLD_MAGIC: Final = b"dnbhead1"
+_OLD_FIELDS: Final = struct.Struct("<8sQQ16s")
 _SUM: Final = 16
 
 
@@ -60,30 +63,42 @@ class Head:
     ----------
     path : Path
         The file; created (and fsynced, once) if it is missing.
+
+    Attributes
+    ----------
+    run_id : str
+        32 hexadecimal digits, or "" where none is known: it outlives the loss of all records,
+        and with it the run's idempotency keys.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._fd = os.open(path, flags, 0o600)
+        self.run_id = ""
         found = [s for s in (self._slot(0), self._slot(1)) if s is not None]
-        self._count = max((count for count, _ in found), default=0)
+        self._count, self.run_id = max(
+            ((count, run_id) for count, _, run_id in found), default=(0, "")
+        )
         if os.fstat(self._fd).st_size < 2 * SLOT:
             # Full length at once: writing a slot later must not need new space on a full disk.
             os.pwrite(self._fd, b"\0", 2 * SLOT - 1)
             self.sync()
             _sync_folder(path.parent)
 
-    def _slot(self, index: int) -> tuple[int, HeadState] | None:
-        """Give the counter and state of one slot, if it is whole."""
+    def _slot(self, index: int) -> tuple[int, HeadState, str] | None:
+        """Give the counter, the state and the run id of one slot, if it is whole."""
         raw = os.pread(self._fd, _FIELDS.size + _SUM, index * SLOT)
-        if len(raw) < _FIELDS.size + _SUM:
-            return None
-        fields, check = raw[: _FIELDS.size], raw[_FIELDS.size :]
-        if hashlib.blake2b(fields, digest_size=_SUM).digest() != check:
-            return None
-        magic, count, seq, digest = _FIELDS.unpack(fields)
-        return (count, HeadState(seq, digest)) if magic == _MAGIC else None
+        for magic, form in ((_MAGIC, _FIELDS), (_OLD_MAGIC, _OLD_FIELDS)):
+            fields, check = raw[: form.size], raw[form.size : form.size + _SUM]
+            if raw[:8] != magic or len(check) < _SUM:
+                continue
+            if hashlib.blake2b(fields, digest_size=_SUM).digest() != check:
+                return None
+            _, count, seq, digest, *run_id = form.unpack(fields)
+            known = run_id[0].hex() if run_id and any(run_id[0]) else ""
+            return count, HeadState(seq, digest), known
+        return None
 
     def read(self) -> HeadState | None:
         """Give the newest whole slot; None if there is none.
@@ -91,12 +106,13 @@ class Head:
         Newest is by a counter and not by `seq`: after an accepted loss the seq goes back.
         """
         found = [s for s in (self._slot(0), self._slot(1)) if s is not None]
-        return max(found, key=lambda s: s[0])[1] if found else None
+        return max(found, key=lambda slot: slot[0])[1] if found else None
 
     def write(self, state: HeadState) -> None:
         """Put the state into the older slot, without fsync."""
         self._count += 1
-        fields = _FIELDS.pack(_MAGIC, self._count, state.seq, state.digest)
+        run_id = bytes.fromhex(self.run_id)
+        fields = _FIELDS.pack(_MAGIC, self._count, state.seq, state.digest, run_id)
         check = hashlib.blake2b(fields, digest_size=_SUM).digest()
         os.pwrite(self._fd, fields + check, (self._count & 1) * SLOT)
 

@@ -262,6 +262,28 @@ class RunHeld(DurableError):
         return f"run {self.run!r} is held by {self.holder}. Nothing was written. {self.advice}"
 
 
+class RunCopied(DurableError):
+    """A run is found in another folder than it was executed in: a copy, or it was moved."""
+
+    exit_code = 3  # a person is needed (DESIGN section 6)
+
+    def __init__(self, run: str, folder: str) -> None:
+        super().__init__(run, folder)
+        self.run, self.folder = run, folder
+
+    def __str__(self) -> str:
+        adopt = f'dnb.open_run("{self.run}", adopt='
+        return (
+            f"run {self.run!r} was last executed in another folder: {self.folder} is a copy of it, "
+            "or was moved here. If both went on, each would do what is still to be done, under "
+            "the same idempotency keys. Nothing was executed. Which is it?\n"
+            f'It was moved, the old one is gone:      {adopt}"moved")\n'
+            f'A copy; the other is not run again:     {adopt}"abandoned")\n'
+            f'A copy, and both go on:                 {adopt}"fork")  # with new keys\n'
+            f"In a notebook: %durable run {self.run} --adopt moved"
+        )
+
+
 class RunMissing(DurableError):
     """No run of that name is in the store."""
 

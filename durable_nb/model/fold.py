@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -97,6 +97,12 @@ class OperationState:
         """Parent, name, key and occurrence."""
         return identity.parse(self.id)
 
+    def idempotency_key(self, run_id: str) -> str:
+        """Give the key of the next attempt; one that was sent stays, also in a fork of the run."""
+        if self.intent.get("generation") == self.generation and self.intent.get("idempotency_key"):
+            return str(self.intent["idempotency_key"])
+        return identity.idempotency_key(run_id, self.id, self.generation)
+
     def outcome(self, now: datetime) -> Outcome:
         """Look the outcome up; `now` matters only where a provider forgets keys."""
         effect = self.effect
@@ -184,6 +190,8 @@ class Fold:
     born_at: datetime | None = None
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
+    run_id: str = ""
+    folder_id: Sequence[int] | None = None
     last_seq: int = 0
     updated: datetime | None = None
     _first_seqs: list[int] = field(default_factory=list)
@@ -213,6 +221,9 @@ class Fold:
 
     def _apply_run(self, record: Record) -> None:
         executing = record.body.get("role", "runner") == "runner"
+        self.run_id = record.body.get("run_id", self.run_id)  # minted at birth, and by a fork
+        if executing:
+            self.folder_id = record.body.get("folder_id", self.folder_id)
         match record.kind:
             case Kind.BORN:
                 self.born, self.born_at, self.kind = record.body, record.ts, Kind.BORN

@@ -58,6 +58,7 @@ class Kind(StrEnum):
     FINISHED = "finished"
     DOUBTED = "doubted"  #: records are known to be lost
     ACCEPTED = "accepted"  #: a person accepts the loss
+    ADOPTED = "adopted"  #: a person says why the run is found in another folder
 
 
 #: Kinds that decide an outcome; the others of an operation are remarks.

@@ -15,13 +15,16 @@ from durable_nb.engine.context import OPEN, current_run
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
 from durable_nb.engine.watched import Watched, watch
+from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import DurableError
 from durable_nb.notebook import panel
 from durable_nb.notebook.hooks import surroundings
 from durable_nb.notebook.options import HELP as CELL_HELP
 
 HELP: Final = """\
-%durable run NAME                        open or resume a run, as the variable `run`
+%durable run NAME [--adopt moved|abandoned|fork]
+                                         open or resume a run, as the variable `run`; --adopt
+                                         where it is found in another folder than before
 %durable status [RUN]                    what is done, what is open, and how to settle it
 %durable panel [RUN]                     the same as a table, to settle with a click
 %durable history [OP]                    the records of an operation, or of the run
@@ -86,10 +89,14 @@ class Verbs:
     # -- verbs ---------------------------------------------------------------------------
 
     def _run(self, rest: str) -> None:
+        rest, adopt = _take(rest, "--adopt")
         words = _words(rest)
         if len(words) != 1:
             raise UsageError("%durable run needs one name. Example: %durable run refund-17")
-        run = store.open_run(words[0], **surroundings())
+        if adopt and adopt not in list(Adoption):
+            known = " or ".join(map(str, Adoption))
+            raise UsageError(f"--adopt is {known}. Example: %durable run {words[0]} --adopt moved")
+        run = store.open_run(words[0], adopt=adopt or None, **surroundings())
         names = self._shell.user_ns
         held = names.get("run")
         if held is None or held is run or (isinstance(held, Run) and not held.is_open):

@@ -1,4 +1,7 @@
-"""A store whose kernels were killed: built once, and copied for each test."""
+"""A store whose kernels were killed: built once, lent to each test, and restored after it.
+
+It is lent and not copied, because a run knows its own folder from a copy, and asks.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,30 @@ def killed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }.items():
         assert Child(program, store, name, where).wait().killed
     (store / "refund-20" / "journal.duckdb.wal").unlink()
+    shutil.copytree(store, folder / "as-killed")
     return store
+
+
+def restore(store: Path, copy: Path) -> None:
+    """Make the store as it was again, in the same folders."""
+    for there in store.iterdir():
+        known = (copy / there.name).is_dir()
+        for file in [*there.iterdir()] if known else [there]:
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+    shutil.copytree(copy, store, dirs_exist_ok=True)
 
 
 @pytest.fixture
 def store(killed_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a copy of the store whose kernels were killed, in a folder that is the current one."""
+    """Lend the store whose kernels were killed, in a folder that is the current one."""
     for name in ("DURABLE_STORE", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LOGNAME", "ada")
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(killed_store, tmp_path / ".durable")
+    store = tmp_path / ".durable"
+    killed_store.rename(store)
     (tmp_path / "lookups.py").write_text(LOOKUPS)
-    yield tmp_path / ".durable"
+    yield store
+    restore(store, killed_store.parent / "as-killed")
+    store.rename(killed_store)
     sys.modules.pop("lookups", None)
