@@ -189,6 +189,40 @@ class StatusRow:
     note: str
 
 
+#: Verb -> the line that gives it in Python.
+_LINES: Final[Mapping[str, str]] = {
+    "confirm": 'run.confirm("{op}", result, evidence="...")',
+    "deny": 'run.deny("{op}", evidence="...")',
+    "keep": 'run.keep("{op}")',
+    "rerun": 'run.rerun("{op}")',
+    "accept": 'run.accept(reason="...")',
+    "adopt": 'dnb.open_run("{run}", adopt="moved")',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing that waits for a person.
+
+    Attributes
+    ----------
+    text : str
+        What is asked.
+    verb : str
+        What answers it: ``confirm``, ``deny``, ``keep``, ``rerun``, ``accept`` or ``adopt``.
+    view : OperationView or None
+        The operation that it is about; `None` is the run.
+    """
+
+    text: str
+    verb: str
+    view: OperationView | None = None
+
+    def line(self, run: str) -> str:
+        """Give the line of Python that answers it, for a person to fill in."""
+        return _LINES[self.verb].format(op=self.view.id if self.view else "", run=run)
+
+
 @dataclass(frozen=True, slots=True)
 class StatusView:
     """A run at one moment, for `%durable status`, its HTML and the CLI.
@@ -199,8 +233,8 @@ class StatusView:
         ``completed``, ``incomplete``, ``unknown`` to numbers of operations.
     headline : str
         How this kernel came to the run, and how the one before it ended.
-    open : tuple of (str, str)
-        What waits for a person, and the exact line that settles it.
+    questions : tuple of Question
+        What waits for a person.
     restored : int
         How many operations the owner's kernel took from the record.
     usd, at_least
@@ -224,7 +258,7 @@ class StatusView:
     headline: str
     counts: Mapping[str, int]
     rows: tuple[StatusRow, ...]
-    open: tuple[tuple[str, str], ...]
+    questions: tuple[Question, ...]
     restored: int
     usd: float | None
     at_least: bool
@@ -235,6 +269,11 @@ class StatusView:
     held_by: str = ""
     born: datetime | None = None
     updated: datetime | None = None
+
+    @property
+    def open(self) -> tuple[tuple[str, str], ...]:
+        """What waits for a person, and the exact line that settles it."""
+        return tuple((q.text, q.line(self.run)) for q in self.questions)
 
     @property
     def views(self) -> tuple[OperationView, ...]:
@@ -307,7 +346,7 @@ def assemble(
     return StatusView(
         counts=counts,
         rows=tuple(rows),
-        open=(*_open_questions(doubt, views), *([_which(run)] if copied else ())),
+        questions=questions_of(views, doubt=doubt, copied=copied),
         restored=sum(1 for v in views if v.source == "record"),
         usd=sum(money) if money else None,
         expected=waiting,
@@ -355,25 +394,33 @@ def _note(view: OperationView) -> str:
     return ", ".join(parts)
 
 
-def _open_questions(doubt: str, views: Sequence[OperationView]) -> list[tuple[str, str]]:
-    questions = []
+def questions_of(
+    views: Sequence[OperationView], *, doubt: str = "", copied: bool = False
+) -> tuple[Question, ...]:
+    """List what waits for a person.
+
+    Parameters
+    ----------
+    views : sequence of OperationView
+        Operations of one run.
+    doubt : str
+        Why records are known to be lost; "" if none are.
+    copied : bool
+        Whether the run is found in another folder than it was executed in.
+    """
+    found = []
     for v in views:
         if v.outcome == Outcome.UNKNOWN:
-            questions += [
-                (f"{v.id} happened?", f'run.confirm("{v.id}", result, evidence="...")'),
-                (f"{v.id} did not happen?", f'run.deny("{v.id}", evidence="...")'),
-            ]
-        if v.changes and v.outcome == Outcome.COMPLETED:
-            what = f"{v.id} changed ({'; '.join(v.changes)}): use the record?"
-            questions.append((what, f'run.keep("{v.id}")'))
-        if v.changes:
-            questions.append((f"{v.id} changed: do it again?", f'run.rerun("{v.id}")'))
+            found.append(Question(f"{v.id} happened?", "confirm", v))
+            found.append(Question(f"{v.id} did not happen?", "deny", v))
+        changes = "; ".join(v.changes)
+        if changes and v.outcome == Outcome.COMPLETED:
+            found.append(Question(f"{v.id} changed ({changes}): use the record?", "keep", v))
+        if changes:
+            found.append(Question(f"{v.id} changed: do it again?", "rerun", v))
     if doubt:
-        what = f"records of this run are lost ({doubt}). Accept?"
-        questions.append((what, 'run.accept(reason="...")'))
-    return questions
-
-
-def _which(run: str) -> tuple[str, str]:
-    what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
-    return what, f'dnb.open_run("{run}", adopt="moved")'
+        found.append(Question(f"records of this run are lost ({doubt}). Accept?", "accept"))
+    if copied:
+        what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
+        found.append(Question(what, "adopt"))
+    return tuple(found)

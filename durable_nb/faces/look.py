@@ -18,7 +18,7 @@ from durable_nb.engine.views import OperationView, frame_of_operations
 from durable_nb.engine.watched import Watched, watch
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import rows_of, to_json
-from durable_nb.faces.settling import Question, questions
+from durable_nb.faces.settling import Line, lines_for
 from durable_nb.journal import folder as folders
 from durable_nb.journal import mirror, probe
 from durable_nb.journal.mirror import MIRROR_FILE, RUN_COLUMNS, standing
@@ -75,7 +75,7 @@ class Picture:
     counts: Mapping[str, int]
     operations: tuple[Mapping[str, Any], ...]
     expected: tuple[str, ...]
-    open: tuple[Question, ...]
+    open: tuple[Line, ...]
     held_by: str = ""
     published: datetime | None = None
 
@@ -111,7 +111,7 @@ def picture(face: Face, run: Watched) -> Picture:
         counts=dict(status.counts),
         operations=operations,
         expected=status.expected,
-        open=questions(face, run.name, operations, status.doubt, status.copied),
+        open=lines_for(face, run.name, status.questions),
         held_by=holder,
         published=published,
     )

@@ -8,16 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from durable_nb.model.outcomes import Outcome
+from durable_nb.engine.views import Question
 
-#: What a person fills in. The ellipsis is neither JSON nor Python, so that a line which is run as
-#: it stands records nothing.
-_EVIDENCE: Final = '--evidence "…"'
-_CONFIRM: Final = f"""'{{"id": …}}' {_EVIDENCE}"""
+#: Verb -> what follows the operation on a command line. A person fills it in: the ellipsis is
+#: neither JSON nor Python, so that a line which is run as it stands records nothing.
+_FILL_IN: Final[Mapping[str, str]] = {
+    "confirm": """'{"id": …}' --evidence "…\"""",
+    "deny": '--evidence "…"',
+    "accept": '--reason "…"',
+    "adopt": "moved",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Line:
     """One thing that is open; `line` is what to type."""
 
     operation: str | None
@@ -36,14 +40,8 @@ class Place(Protocol):
     store_named: bool
 
 
-def questions(
-    place: Place,
-    run: str,
-    operations: Sequence[Mapping[str, Any]],
-    doubt: str = "",
-    copied: bool = False,
-) -> tuple[Question, ...]:
-    """List what is open in a run.
+def lines_for(place: Place, run: str, questions: Sequence[Question]) -> tuple[Line, ...]:
+    """Write the line for a shell that answers each question.
 
     Parameters
     ----------
@@ -51,47 +49,18 @@ def questions(
         A store that was named on the command line is named in the lines, too.
     run : str
         Its name.
-    operations : sequence of mappings
-        Rows of operations.
-    doubt : str
-        Why records are known to be lost; "" if none are.
-    copied : bool
-        Whether the run is found in another folder than it was executed in.
+    questions : sequence of Question
+        What is open in it.
     """
-    found = []
-    for op in operations:
-        found += _about_change(place, run, op)
-        if op["outcome"] != Outcome.UNKNOWN:
-            continue
-        ref = reference(op)
-        confirm = command(place, "confirm", run, ref, more=_CONFIRM)
-        deny = command(place, "deny", run, ref, more=_EVIDENCE)
-        found += [
-            Question(op["id"], f"{op['id']} happened? (in place of … what it returned)", confirm),
-            Question(op["id"], f"{op['id']} did not happen?", deny),
-        ]
-    if doubt:
-        line = command(place, "accept", run, more='--reason "…"')
-        found.append(Question(None, f"records of this run are lost ({doubt}). Accept that?", line))
-    if copied:
-        what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
-        found.append(Question(None, what, command(place, "adopt", run, "moved")))
-    return tuple(found)
+    return tuple(_line(place, run, question) for question in questions)
 
 
-def _about_change(place: Place, run: str, op: Mapping[str, Any]) -> list[Question]:
-    """Ask about a change that waits for a decision."""
-    changes = op.get("changes")
-    if not changes:
-        return []
-    verbs = {"keep": f"{op['id']} changed ({changes}): use the record?"}
-    if op["outcome"] != Outcome.COMPLETED:
-        verbs = {}
-    verbs["rerun"] = f"{op['id']} changed ({changes}): do it again?"
-    return [
-        Question(op["id"], what, command(place, verb, run, reference(op)))
-        for verb, what in verbs.items()
-    ]
+def _line(place: Place, run: str, question: Question) -> Line:
+    view, verb = question.view, question.verb
+    about = [] if view is None else [reference(view.id, view.row)]
+    text = question.text + (" (in place of … what it returned)" if verb == "confirm" else "")
+    typed = command(place, verb, run, *about, more=_FILL_IN.get(verb, ""))
+    return Line(view.id if view else None, text, typed)
 
 
 def command(place: Place, verb: str, *arguments: str, more: str = "") -> str:
@@ -103,7 +72,6 @@ def command(place: Place, verb: str, *arguments: str, more: str = "") -> str:
     return line
 
 
-def reference(op: Mapping[str, Any]) -> str:
+def reference(op: str, row: int) -> str:
     """Name an operation on a command line: by its row where its id cannot be typed."""
-    name = str(op["id"])
-    return str(op["row"]) if name.startswith("-") or not name.isprintable() else name
+    return str(row) if op.startswith("-") or not op.isprintable() else op

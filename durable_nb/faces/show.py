@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from durable_nb.engine.published import view_of_row
 from durable_nb.engine.run import Run
-from durable_nb.engine.views import OperationView
+from durable_nb.engine.views import OperationView, questions_of
 from durable_nb.faces.look import Picture, operation_row
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, rows_of, short
-from durable_nb.faces.settling import Question, questions
+from durable_nb.faces.settling import Line, lines_for
 from durable_nb.model.outcomes import Outcome
 
 _OPERATION: Final = ("row", "operation", "effect", "outcome", "attempt", "result or error")
@@ -80,7 +81,7 @@ def _operation_cells(op: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def _print_open(face: Face, found: Sequence[Question]) -> None:
+def _print_open(face: Face, found: Sequence[Line]) -> None:
     for question in found:
         face.line(question.question)
         face.line(f"    {question.line}")
@@ -167,7 +168,7 @@ def reconciled(
 ) -> bool:
     """Print what was settled and what stays unknown; tell whether a person is needed."""
     doubt = str(run.fold.doubted.get("why")) if run.fold.doubted else ""
-    found = questions(face, run.name, [view.as_dict() for view in left], doubt)
+    found = lines_for(face, run.name, questions_of(left, doubt=doubt))
     if face.as_json:
         document = {
             "run": run.name,
@@ -193,7 +194,7 @@ def checked(
     face: Face, name: str, done: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]]
 ) -> bool:
     """Print what a live owner's reconcilers settled; tell whether a person is needed."""
-    found = questions(face, name, left)
+    found = lines_for(face, name, questions_of([view_of_row(row) for row in left]))
     if face.as_json:
         document = {"run": name, "settled": list(done), "unknown": list(left)}
         face.emit({**document, "open": [q.as_dict() for q in found]})

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import durable_nb as dnb
-from durable_nb.engine.views import StatusRow, StatusView
+from durable_nb.engine.views import Question, StatusRow, StatusView
 from durable_nb.notebook.display import Shown, status_html
 from durable_nb.notebook.origin import ipython_origin
 
@@ -181,7 +181,7 @@ def test_the_html_of_a_status_says_what_the_text_says_and_escapes_all_of_it():
         headline=evil,
         counts={"completed": 1, "incomplete": 2, "unknown": 3},
         rows=(row,),
-        open=((evil, evil),),
+        questions=(Question(evil, "adopt"),),
         restored=4,
         usd=1.5,
         at_least=True,
