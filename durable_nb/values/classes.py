@@ -31,8 +31,8 @@ def annotation(kind: Any, cls: type) -> str:
     text = kind if isinstance(kind, str) else getattr(kind, "__qualname__", "")
     if not isinstance(kind, str) and (not text or "[" in repr(kind)):
         text = repr(kind)
+    text = re.sub(r"ForwardRef\('([^']*)'[^()]*\)", r"\1", text)
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", text).replace("'", "").replace('"', "")
-    text = re.sub(r"ForwardRef\(([\w.]+)[^()]*\)", r"\1", text)
     return re.sub(rf"\b(typing|builtins|__main__|{re.escape(cls.__module__)})\.", "", text)
 
 

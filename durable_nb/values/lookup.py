@@ -106,7 +106,7 @@ def must_be_found(cls: type) -> None:
     """Refuse a class that a later kernel could not find by its name."""
     advice = "define the class at the top level of a cell or module"
     if "[" in cls.__qualname__:
-        advice = "give the parametrised class a name: class Mine(Generic[Argument]): ..."
+        advice = "give the parametrised class a name of its own: an empty subclass at the top level"
     try:
         found: Any = find_class(class_address(cls))
     except (WaitingForClass, ValueNotLoadable) as cause:

@@ -121,8 +121,7 @@ def test_case_66_refusal_names_the_path_and_what_to_do(kernels):
     bad = {
         name: found[f"refused {name}"]
         for name, (_, path, words) in REFUSED.items()
-        if f"({path} is a " not in found[f"refused {name}"]
-        or words not in found[f"refused {name}"]
+        if f"({path} is a " not in found[f"refused {name}"] or words not in found[f"refused {name}"]
     }
     assert bad == {}
 

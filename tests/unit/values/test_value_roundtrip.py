@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections import OrderedDict, deque
-from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.same_values import same
-from support.value_table import BERLIN, KEPT
+from support.value_table import KEPT
 
 from durable_nb import values
 
@@ -45,53 +43,11 @@ def test_text_is_json_for_every_reader(name, artifacts):
     json.dumps(json.loads(text), ensure_ascii=False).encode()
 
 
-KEYS = st.one_of(
-    st.text(max_size=5), st.integers(), st.none(), st.booleans(), st.binary(max_size=3)
-)
-LEAVES = st.one_of(
-    KEYS,
-    st.floats(),
-    st.decimals(),
-    st.fractions(),
-    st.complex_numbers(),
-    st.dates(),
-    st.times(),
-    st.timedeltas(),
-    st.datetimes(timezones=st.none() | st.just(UTC) | st.just(BERLIN)),
-    st.uuids(),
-    st.characters(categories=["Cs"]),
-)
-HASHABLE = st.recursive(
-    KEYS, lambda s: st.tuples(s, s) | st.frozensets(s, max_size=3), max_leaves=5
-)
-TREES = st.recursive(
-    LEAVES | HASHABLE,
-    lambda s: st.one_of(
-        st.lists(s, max_size=4),
-        st.tuples(s, s),
-        st.dictionaries(HASHABLE, s, max_size=4),
-        st.dictionaries(st.text(max_size=4), s, max_size=4),
-        st.sets(HASHABLE, max_size=4),
-        st.dictionaries(KEYS, s, max_size=3).map(OrderedDict),
-        st.lists(s, max_size=3).map(lambda items: deque(items, maxlen=3)),
-    ),
-    max_leaves=15,
-)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda s: st.lists(s, max_size=4) | st.dictionaries(st.text(max_size=4), s, max_size=4),
     max_leaves=20,
 )
-
-
-@settings(derandomize=True, max_examples=150, deadline=None)
-@given(TREES)
-def test_any_tree_comes_back(value):
-    """Whatever the covered types build comes back equal, with an equal digest."""
-    text = values.encode(value, NO_ARTIFACTS)
-    again = values.decode(text, NO_ARTIFACTS)
-    assert same(again, value)
-    assert values.digest(again) == values.digest(value)
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
