@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import value_classes as c
 from support.same_values import same
-from support.value_table import KEPT
+from support.value_table import KEPT, deep
 
 from durable_nb import values
 
@@ -137,6 +140,56 @@ def test_value_that_contains_itself_comes_back(back):
     again = back(ring)
     assert again[1]["ring"] is again
     assert again[1]["pair"][0] is again
+
+
+def _namespace() -> Any:
+    ring = SimpleNamespace()
+    ring.next = ring
+    return ring
+
+
+def _frozen() -> Any:
+    ring = c.Node("n")
+    object.__setattr__(ring, "next", (ring,))
+    return ring
+
+
+def _model() -> Any:
+    ring = c.Model(x=1)
+    ring.other = {"ring": ring}
+    return ring
+
+
+def _deque() -> Any:
+    ring: Any = deque()
+    ring.append([ring])
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("make", "inside"),
+    [
+        (_namespace, lambda ring: ring.next),
+        (_frozen, lambda ring: ring.next[0]),
+        (_model, lambda ring: ring.other["ring"]),
+        (_deque, lambda ring: ring[0][0]),
+    ],
+)
+def test_rings_through_objects_come_back(make, inside, back):
+    """A ring through a namespace, a frozen dataclass, a model or a deque is the same ring."""
+    again = back(make())
+    assert type(again) is type(make())
+    assert inside(again) is again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: c.Node("n", (x,))])
+def test_a_hundred_thousand_levels_come_back(wrap, artifacts):
+    """No depth meets a limit, of Python's stack or of ours."""
+    value = deep(100_000, wrap)
+    again = values.decode(values.encode(value, artifacts), artifacts)
+    assert values.digest(again) == values.digest(value)
+    assert same(again, value)
 
 
 def test_dict_order_is_kept(back):
