@@ -200,7 +200,9 @@ def difference(
         wanted = {name: after[name] for name in only}
     bad = _sort(wanted, facts, left, only)
     if bad:
-        raise NamesNotRecordable(cell, sorted(left.names), bad)
+        unfit = classify(cell, left.names)
+        bad |= unfit.bad if unfit else {}
+        raise NamesNotRecordable(cell, sorted(set(left.names) - set(bad)), bad)
     _separate(cell, before, after, left)
     return left
 

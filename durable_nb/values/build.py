@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from durable_nb.values.classes import find_class
 from durable_nb.values.errors import ValueNotLoadable
+from durable_nb.values.lookup import find_class
 from durable_nb.values.nodes import Node, Ref, Table
 from durable_nb.values.parts import NOTHING, Codec, Parts
 from durable_nb.values.registry import Registry, matches

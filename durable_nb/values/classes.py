@@ -1,4 +1,4 @@
-"""Codec rows for families of classes: enums, dataclasses, attrs, namedtuples, pydantic models.
+"""Codec rows for families of classes: enums, dataclasses, attrs, namedtuples.
 
 An instance is recorded as data plus where its class is found plus a fingerprint of the class's
 fields. Loading looks the class up by name, compares the fingerprint and rebuilds the instance
@@ -12,103 +12,45 @@ import enum
 import inspect
 import math
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MemberDescriptorType
 from typing import Any, Final
 
-from durable_nb.values.errors import ValueNotLoadable, WaitingForClass
+from durable_nb.values.errors import ValueNotLoadable
 from durable_nb.values.parts import CannotTake, Codec, Parts, Shape, type_name
 
 #: CPython's Py_TPFLAGS_HEAPTYPE: classes made by a `class` statement have it, C types mostly not.
 _HEAP_TYPE = 1 << 9
 
 
-def class_address(cls: type) -> str:
-    """Say where a class is found: `module:qualname`."""
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def find_class(address: str) -> type:
-    """Look a class up by its address, among what is imported: loading a value runs no code.
-
-    An import would: a planted record could name any module on the path.
-
-    Raises
-    ------
-    WaitingForClass
-        It belongs to the notebook and is not defined yet, or its module is not imported.
-    ValueNotLoadable
-        Its module has no such class any more.
-    """
-    module, _, qualname = address.partition(":")
-    holder: Any = sys.modules.get(module)
-    if holder is None and module != "__main__":
-        raise WaitingForClass(f"{module}.{qualname}")
-    found = holder
-    for name in qualname.split("."):
-        # vars() and not getattr: no descriptor, no metaclass and no lazy module gets to run.
-        found = vars(found).get(name) if hasattr(found, "__dict__") else None
-        if found is None:
-            break
-    if isinstance(found, type):
-        return found
-    if module == "__main__":
-        raise WaitingForClass(qualname)
-    raise ValueNotLoadable(
-        f"value of class {qualname}",
-        f"module {module} has no such class",
-        "bring the class back or register_codec for it, or invalidate the operation",
-    )
-
-
-def must_be_found(cls: type) -> None:
-    """Refuse a class that a later kernel could not find by its name."""
-    advice = "define the class at the top level of a cell or module"
-    try:
-        found: Any = find_class(class_address(cls))
-    except (WaitingForClass, ValueNotLoadable) as cause:
-        raise CannotTake(
-            f"{type_name(cls)}, a class that cannot be found by name", advice
-        ) from cause
-    if found is not cls:
-        raise CannotTake(
-            f"{type_name(cls)} from before its class was defined again",
-            "make the object again with the class as it is now",
-        )
-
-
 # -- fingerprints -----------------------------------------------------------------------------
 
 
-def _annotation(kind: Any) -> str:
-    """Write an annotation the same way whether it is text or an object."""
+def annotation(kind: Any, cls: type) -> str:
+    """Write an annotation the same way whether it is text, a forward reference or an object."""
     text = kind if isinstance(kind, str) else getattr(kind, "__qualname__", "")
     if not isinstance(kind, str) and (not text or "[" in repr(kind)):
         text = repr(kind)
+    text = re.sub(r"ForwardRef\('([^']*)'[^()]*\)", r"\1", text)
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", text).replace("'", "").replace('"', "")
-    return re.sub(r"\b(typing|builtins|__main__)\.", "", text)
+    return re.sub(rf"\b(typing|builtins|__main__|{re.escape(cls.__module__)})\.", "", text)
 
 
-def _listed(fields: Iterator[tuple[str, Any]]) -> str:
-    return ", ".join(f"{name}: {_annotation(kind)}" for name, kind in fields)
+def _listed(cls: type, fields: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}: {annotation(kind, cls)}" for name, kind in fields)
 
 
 def _dataclass_fields(cls: Any) -> str:
-    return _listed((f.name, f.type) for f in dataclasses.fields(cls))
+    return _listed(cls, ((f.name, f.type) for f in dataclasses.fields(cls)))
 
 
 def _attrs_fields(cls: Any) -> str:
-    return _listed((a.name, a.type) for a in cls.__attrs_attrs__)
+    return _listed(cls, ((a.name, a.type) for a in cls.__attrs_attrs__))
 
 
 def _named_fields(cls: Any) -> str:
     kinds = inspect.get_annotations(cls)
-    return _listed((name, kinds.get(name, "Any")) for name in cls._fields)
-
-
-def _model_fields(cls: Any) -> str:
-    return _listed((name, info.annotation) for name, info in cls.__pydantic_fields__.items())
+    return _listed(cls, ((name, kinds.get(name, "Any")) for name in cls._fields))
 
 
 # -- which family -----------------------------------------------------------------------------
@@ -141,19 +83,11 @@ def _is_namedtuple(cls: type) -> bool:
     )
 
 
-def _is_model(cls: type) -> bool:
-    """Say whether this is a pydantic v2 model, without importing pydantic."""
-    pydantic = sys.modules.get("pydantic")
-    base = getattr(pydantic, "BaseModel", None)
-    return isinstance(base, type) and issubclass(cls, base)
-
-
 # -- enums ------------------------------------------------------------------------------------
 
 
 def _enum(value: enum.Enum) -> Parts:
     cls = type(value)
-    must_be_found(cls)
     return Parts({"name": value.name}, (value._value_,), cls=cls)
 
 
@@ -219,14 +153,14 @@ def object_state(value: Any) -> dict[str, Any]:
     return {name: item for name, item in state.items() if name not in _NOT_STATE}
 
 
-def _object(value: Any) -> Parts:
+def from_state(value: Any) -> Parts:
+    """Take an object's whole state, by name."""
     cls = type(value)
-    must_be_found(cls)
     state = object_state(value)
     return Parts(items=tuple(state.values()), shape=Shape.NAMED, names=tuple(state), cls=cls)
 
 
-def _only(fields: Callable[[Any], frozenset[str]]) -> Callable[[Any], Parts]:
+def only(fields: Callable[[Any], frozenset[str]]) -> Callable[[Any], Parts]:
     """Digest the declared fields only: what a cached property left behind is no input."""
 
     def take(value: Any) -> Parts:
@@ -240,7 +174,7 @@ def _only(fields: Callable[[Any], frozenset[str]]) -> Callable[[Any], Parts]:
     return take
 
 
-def _bare(parts: Parts) -> Any:
+def bare(parts: Parts) -> Any:
     """Make an instance without its `__init__`."""
     assert parts.cls is not None
     value: Any = object.__new__(parts.cls)
@@ -253,7 +187,7 @@ def _bare(parts: Parts) -> Any:
     return value
 
 
-def _set_state(value: Any, parts: Parts) -> None:
+def set_state(value: Any, parts: Parts) -> None:
     """Put state back, slots through their descriptors and the rest into `__dict__`."""
     slots = dict(_slots(type(value)))
     state = _dict_of(value)
@@ -266,30 +200,11 @@ def _set_state(value: Any, parts: Parts) -> None:
             raise ValueError(f"it has no place for {name}")
 
 
-# -- pydantic ---------------------------------------------------------------------------------
-
-
-def _validated(value: Any, parts: Parts) -> None:
-    """Put a model's state back and let its class validate it.
-
-    What validation returns is dropped: it copies lists, which would part shared references.
-    """
-    _set_state(value, parts)
-    cls = type(value)
-    fields = {name: value.__dict__[name] for name in cls.__pydantic_fields__}
-    if getattr(cls, "__pydantic_root_model__", False):
-        cls.model_validate(fields["root"])
-        return
-    extra = object_state(value).get("__pydantic_extra__") or {}
-    cls.model_validate({**extra, **fields}, by_name=True, by_alias=False)
-
-
 # -- namedtuples ------------------------------------------------------------------------------
 
 
 def _namedtuple(value: Any) -> Parts:
     cls = type(value)
-    must_be_found(cls)
     if _dict_of(value):
         raise CannotTake(f"{type_name(cls)} with attributes of its own", "keep to its fields")
     return Parts(items=tuple(value), shape=Shape.NAMED, names=cls._fields, cls=cls)
@@ -306,28 +221,19 @@ ROWS: Final[tuple[Codec, ...]] = (
     Codec(
         "attrs",
         _is_attrs,
-        _object,
-        _bare,
-        fill=_set_state,
+        from_state,
+        bare,
+        fill=set_state,
         fingerprint=_attrs_fields,
-        digested=_only(lambda cls: frozenset(a.name for a in cls.__attrs_attrs__)),
+        digested=only(lambda cls: frozenset(a.name for a in cls.__attrs_attrs__)),
     ),
     Codec(
         "dataclass",
         _is_dataclass,
-        _object,
-        _bare,
-        fill=_set_state,
+        from_state,
+        bare,
+        fill=set_state,
         fingerprint=_dataclass_fields,
-        digested=_only(lambda cls: frozenset(f.name for f in dataclasses.fields(cls))),
-    ),
-    Codec(
-        "pydantic",
-        _is_model,
-        _object,
-        _bare,
-        fill=_validated,
-        fingerprint=_model_fields,
-        digested=_only(lambda cls: frozenset(cls.__pydantic_fields__) | {"__pydantic_extra__"}),
+        digested=only(lambda cls: frozenset(f.name for f in dataclasses.fields(cls))),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ def digest(value: Any, *, name: str = "value", registry: Registry | None = None)
     NotDigestible
         Some part is a function, client, lock or the like, or contains itself.
     """
-    token = _token(value, Trail(name), registry or default_registry())
+    token = _Digester(name, registry or default_registry()).token(value)
     return "b2:" + hashlib.blake2b(token, digest_size=_SIZE).hexdigest()
 
 
@@ -54,9 +55,9 @@ class _Open:
     """A value on the way down, with the tokens of its inner values so far."""
 
     value: Any
-    trail: Trail
     head: bytes
     parts: Parts
+    rest: Iterator[Any]
     tokens: list[bytes]
 
 
@@ -82,54 +83,86 @@ def _scalar(value: Any) -> bytes | None:
     return None
 
 
-def _token(root: Any, trail: Trail, registry: Registry) -> bytes:
-    """Give the token of any value: scalars in full, all else as the digest of its parts."""
-    plain = _scalar(root)
-    if plain is not None:
-        return plain
-    done: dict[int, bytes] = {}
-    kept: list[Any] = []  # while an id is a key, its object lives
-    stack = [_open(root, trail, registry)]
-    active = {id(root)}
-    while True:
-        top = stack[-1]
-        items, tokens = top.parts.items, top.tokens
-        while len(tokens) < len(items):
-            item = items[len(tokens)]
-            token = _scalar(item)
-            if token is None:
-                token = done.get(id(item))
-            if token is None:
-                break
-            tokens.append(token)
-        if len(tokens) == len(items):
-            stack.pop()
-            active.discard(id(top.value))
+class _Digester:
+    """Makes the token of one value, inner tokens first."""
+
+    def __init__(self, name: str, registry: Registry) -> None:
+        self.name, self.registry = name, registry
+        self.stack: list[_Open] = []
+        self.heads: dict[type, bytes] = {}
+
+    def token(self, root: Any) -> bytes:
+        """Walk down and up without recursion; a value that was met before is not walked again."""
+        scalar = _scalar(root)
+        if scalar is not None:
+            return scalar
+        done: dict[int, bytes] = {}
+        kept: list[Any] = []  # while an id is a key, its object lives
+        active = {id(root)}
+        self._open(root)
+        while True:
+            top = self.stack[-1]
+            item = _advance(top.rest, top.tokens, done)
+            if item is not _ALL:
+                if id(item) in active:
+                    found = f"{type_name(type(item))} that contains itself"
+                    raise NotDigestible(self._path(), found)
+                active.add(id(item))
+                self._open(item)
+                continue
             token = _close(top)
-            if not stack:
+            self.stack.pop()
+            if not self.stack:
                 return token
+            active.discard(id(top.value))
             done[id(top.value)] = token
             kept.append(top.value)
-            continue
-        below = Trail("", top.trail, top.parts, len(tokens))
-        if id(item) in active:
-            raise NotDigestible(below.path(), f"{type_name(type(item))} that contains itself")
-        active.add(id(item))
-        stack.append(_open(item, below, registry))
+            self.stack[-1].tokens.append(token)
+
+    def _open(self, value: Any) -> None:
+        """Take a value apart."""
+        kind = type(value)
+        row = self.registry.of_type(kind)
+        if row is None:
+            raise NotDigestible(self._path(), type_name(kind))
+        try:
+            parts = (row.digested or row.content or row.encode)(value)
+        except CannotTake as refused:
+            raise NotDigestible(self._path(), refused.found, refused.advice) from refused
+        head = self._head(kind, row.tag, parts)
+        self.stack.append(_Open(value, head, parts, iter(parts.items), []))
+
+    def _head(self, kind: type, tag: str, parts: Parts) -> bytes:
+        """Write what a value is beside its inner values; without facts that is one per type."""
+        known = None if parts.data else self.heads.get(kind)
+        if known is None:
+            qualname = parts.cls and parts.cls.__qualname__
+            head = {"tag": tag, "cls": qualname, "data": dict(parts.data)}
+            known = write_json(head).encode()
+            if not parts.data:
+                self.heads[kind] = known
+        return known
+
+    def _path(self) -> str:
+        """Say where the value stands that is about to be opened."""
+        trail = Trail(self.name)
+        for above in self.stack:
+            trail = Trail("", trail, above.parts, len(above.tokens))
+        return trail.path()
 
 
-def _open(value: Any, trail: Trail, registry: Registry) -> _Open:
-    """Take a value apart for its digest."""
-    kind = type(value)
-    row = registry.of_type(kind)
-    if row is None:
-        raise NotDigestible(trail.path(), type_name(kind))
-    try:
-        parts = (row.digested or row.content or row.encode)(value)
-    except CannotTake as refused:
-        raise NotDigestible(trail.path(), refused.found, refused.advice) from refused
-    head = {"tag": row.tag, "cls": parts.cls and parts.cls.__qualname__, "data": dict(parts.data)}
-    return _Open(value, trail, write_json(head).encode(), parts, [])
+#: Every inner value has its token.
+_ALL: Final = object()
+
+
+def _advance(rest: Iterator[Any], tokens: list[bytes], done: dict[int, bytes]) -> Any:
+    """Add the tokens that need no walk; give the first inner value that does, or `_ALL`."""
+    for item in rest:
+        token = _scalar(item) or done.get(id(item))
+        if token is None:
+            return item
+        tokens.append(token)
+    return _ALL
 
 
 def _close(opened: _Open) -> bytes:

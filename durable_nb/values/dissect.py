@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import tzinfo
+from types import MappingProxyType
+from typing import Any, Final
 
 from durable_nb.model.errors import NotRecordable
-from durable_nb.values.classes import class_address
 from durable_nb.values.digests import digest
 from durable_nb.values.errors import NotDigestible
+from durable_nb.values.lookup import class_address, must_be_found
 from durable_nb.values.nodes import INLINE_LIMIT, Blob, Node, Ref, Table
 from durable_nb.values.parts import CannotTake, Codec, Parts, Shape, type_name
 from durable_nb.values.plain import is_plain_scalar
@@ -41,38 +44,33 @@ def dissect(value: Any, trail: Trail, registry: Registry, put: Callable[[bytes],
     nodes: list[Node] = []
     trails: list[Trail] = []
     values: list[Any] = []  # also keeps temporary values alive while their id is a key
-    rows: list[Codec] = []
     index: dict[int, int] = {}
+    rows = _Rows(registry)
     shared = False
 
     def entry(item: Any, at: Trail) -> Any:
         nonlocal shared
-        if is_plain_scalar(item):
-            return item
         known = index.get(id(item))
         if known is not None:
             shared = True
             return Ref(known)
         kind = type(item)
-        row = registry.of_type(kind)
+        row = rows.of(kind)
         if row is None:
             raise NotRecordable(at.path(), type_name(kind), _advice(item))
         nodes.append(Node(row.tag, version=row.version))
         trails.append(at)
         values.append(item)
-        rows.append(row)
         if row.of_identity or (kind in (tuple, frozenset) and item):
             index[id(item)] = len(nodes) - 1
         return Ref(len(nodes) - 1)
 
-    root = entry(value, trail)
+    root = value if is_plain_scalar(value) else entry(value, trail)
     at = 0
     while at < len(nodes):  # grows as inner values turn up
-        node, row = nodes[at], rows[at]
-        parts = _take(row, values[at], trails[at], registry)
+        node = nodes[at]
+        parts, node.address, node.fields = _take(rows, values[at], trails[at])
         node.data = parts.data
-        if parts.cls is not None:
-            node.address, node.fields = class_address(parts.cls), row.fingerprint(parts.cls)
         if parts.shape is Shape.NAMED:
             node.names = parts.names
         if parts.blob is not None and len(parts.blob) > INLINE_LIMIT:
@@ -80,19 +78,46 @@ def dissect(value: Any, trail: Trail, registry: Registry, put: Callable[[bytes],
         else:
             node.inline = parts.blob
         node.items = [
-            entry(item, Trail("", trails[at], parts, place))
+            item if is_plain_scalar(item) else entry(item, Trail("", trails[at], parts, place))
             for place, item in enumerate(parts.items)
         ]
         at += 1
     return Dissected(Table(root, nodes, shared), trails, values)
 
 
-def _take(row: Codec, value: Any, trail: Trail, registry: Registry) -> Parts:
+class _Rows:
+    """The codecs and class addresses that one value needs, each looked up once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._rows: dict[type, Codec | None] = {}
+        self._classes: dict[type, tuple[str, str]] = {}
+
+    def of(self, kind: type) -> Codec | None:
+        """Find the codec of a type, or None."""
+        if kind not in self._rows:
+            self._rows[kind] = self.registry.of_type(kind)
+        return self._rows[kind]
+
+    def address(self, cls: type | None, row: Codec) -> tuple[str, str]:
+        """Give where a class is found and its fingerprint; refuse one that is not."""
+        if cls is None:
+            return "", ""
+        if cls not in self._classes:
+            must_be_found(cls)
+            self._classes[cls] = class_address(cls), row.fingerprint(cls)
+        return self._classes[cls]
+
+
+def _take(rows: _Rows, value: Any, trail: Trail) -> tuple[Parts, str, str]:
     """Take one value apart; a set comes in the order of its members' digests."""
+    row = rows.of(type(value))
+    assert row is not None
     try:
         parts = row.encode(value)
         if parts.shape is Shape.SET:
-            parts = parts.filled(in_order(parts.items, registry))
+            parts = parts.filled(in_order(parts.items, rows.registry))
+        return parts, *rows.address(parts.cls, row)
     except CannotTake as refused:
         raise NotRecordable(trail.path(), refused.found, refused.advice) from refused
     except NotDigestible as refused:
@@ -100,7 +125,6 @@ def _take(row: Codec, value: Any, trail: Trail, registry: Registry) -> Parts:
     except Exception as cause:
         why = f"its codec {row.tag!r} failed ({type(cause).__name__}: {cause})"
         raise NotRecordable(trail.path(), type_name(type(value)), why) from cause
-    return parts
 
 
 def in_order(members: Any, registry: Registry) -> tuple[Any, ...]:
@@ -111,6 +135,17 @@ def in_order(members: Any, registry: Registry) -> tuple[Any, ...]:
     return tuple(sorted(members, key=lambda member: digest(member, registry=registry)))
 
 
+#: What to do about some types that no codec takes.
+_ADVICE: Final[tuple[tuple[type, str], ...]] = (
+    (BaseException, "raise it, or keep its text with record=lambda r: str(r)"),
+    (tzinfo, "use zoneinfo.ZoneInfo or a fixed datetime.timezone"),
+    (memoryview, "take its bytes: bytes(value)"),
+    (ChainMap, "flatten it: dict(value)"),
+    (MappingProxyType, "copy it: dict(value)"),
+    (Iterator, "read it to its end: list(value)"),
+)
+
+
 def _advice(value: Any) -> str:
     """Say what to do about a type that no codec takes."""
     for base in type(value).__mro__[1:]:
@@ -119,6 +154,9 @@ def _advice(value: Any) -> str:
                 f"it is a subclass of {base.__name__} and is not flattened: convert it with "
                 f"{base.__name__}(value), name what to keep with record=, or register_codec"
             )
-    if issubclass(type(value), BaseException):
-        return "raise it, or keep its text with record=lambda r: str(r)"
+    for kind, advice in _ADVICE:
+        if isinstance(value, kind):
+            return advice
+    if hasattr(type(value), "get_secret_value"):
+        return "a secret has no place in a journal: leave it out with record=, and read it anew"
     return "return plain data, name what to keep with record=lambda r: ..., or register_codec"

@@ -46,9 +46,9 @@ class WaitingForClass(DurableError):
 
     def __str__(self) -> str:
         return (
-            f"a recorded value is of class {self.name}, which is not defined in this kernel yet. "
-            "The value stays on record and nothing is computed again. Run the cell that defines "
-            "or imports it, then this one."
+            f"waiting for class `{self.name}`: run its cell, the one that defines or imports it, "
+            "then this one. A recorded value is of that class. It stays on record, and nothing is "
+            "computed again."
         )
 
 

@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final
 
-from durable_nb.values.classes import class_address
+from durable_nb.values.lookup import class_address
 from durable_nb.values.parts import type_name
 from durable_nb.values.plain import is_plain_scalar
 from durable_nb.values.redaction import redact

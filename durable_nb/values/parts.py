@@ -8,10 +8,10 @@ user data never meets Python's recursion limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 #: A plain JSON scalar, as a codec's facts hold it.
 Scalar = None | bool | int | float | str
@@ -29,8 +29,7 @@ class Shape(StrEnum):
     NAMED = "named"  #: each inner value has a name
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """One value taken apart, one level deep.
 
     Attributes
@@ -49,7 +48,7 @@ class Parts:
         The class, for families of classes (enums, dataclasses, ...).
     """
 
-    data: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    data: Mapping[str, Any] = NOTHING
     items: Sequence[Any] = ()
     shape: Shape = Shape.SEQUENCE
     names: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Parts:
 
     def filled(self, items: Sequence[Any]) -> Parts:
         """Give these parts with other inner values."""
-        return replace(self, items=items)
+        return self._replace(items=items)
 
 
 class CannotTake(Exception):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from durable_nb.values import classes, standard
+from durable_nb.values import classes, models, standard
 from durable_nb.values.parts import Codec, Parts
 
 #: Root package of a type, and first part of its tag -> the module that holds its rows.
@@ -86,7 +86,7 @@ def _library(root: str) -> tuple[Codec, ...]:
     return rows
 
 
-BUILT_IN: Final = Registry((*standard.ROWS, *classes.ROWS))
+BUILT_IN: Final = Registry((*standard.ROWS, *classes.ROWS, *models.ROWS))
 
 _default = BUILT_IN
 

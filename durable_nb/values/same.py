@@ -33,7 +33,7 @@ def difference(one: Any, two: Any, trail: Trail, registry: Registry) -> Differen
         if type(b) is not kind:
             return _differs(at, kind, opaque, f"it comes back as {type_name(type(b))}")
         if is_plain_scalar(a):
-            if not is_plain_scalar(b) or a != b or (kind is float and a.hex() != b.hex()):
+            if not _same_scalar(a, b):
                 return _differs(at, kind, opaque)
             continue
         if (id(a), id(b)) in met:
@@ -52,8 +52,14 @@ def difference(one: Any, two: Any, trail: Trail, registry: Registry) -> Differen
         stack.extend(
             (x, y, Trail("", at, mine, place), inside)
             for place, (x, y) in enumerate(zip(mine.items, theirs.items, strict=True))
+            if not (type(x) is type(y) and is_plain_scalar(x) and _same_scalar(x, y))
         )
     return None
+
+
+def _same_scalar(a: Any, b: Any) -> bool:
+    """Compare a plain scalar with another value of its type; 0.0 differs from -0.0."""
+    return bool(a == b) and (type(a) is not float or a.hex() == b.hex())
 
 
 def _parts(row: Codec, value: Any, registry: Registry) -> Parts:

@@ -6,6 +6,7 @@ refused by the registry, never flattened to its base.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,12 +14,12 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from durable_nb.values.parts import CannotTake, Codec, Parts, Shape, type_name
+from durable_nb.values.parts import NOTHING, CannotTake, Codec, Parts, Shape
 from durable_nb.values.plain import is_clean
 
 #: Factories of a `defaultdict` that are recorded by name; any other could be anything.
@@ -28,6 +29,16 @@ FACTORIES: Final[Mapping[str, Callable[[], Any]]] = MappingProxyType(
         for kind in (int, float, complex, bool, str, bytes, bytearray, list, dict, set, tuple)
     }
     | {"frozenset": frozenset, "Counter": Counter, "OrderedDict": OrderedDict, "deque": deque}
+)
+
+#: Addresses, networks and interfaces: their text says all of them.
+_INTERNET: Final[tuple[type, ...]] = (
+    ipaddress.IPv4Address,
+    ipaddress.IPv4Interface,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Address,
+    ipaddress.IPv6Interface,
+    ipaddress.IPv6Network,
 )
 
 
@@ -61,6 +72,11 @@ def _set(value: Iterable[Any]) -> Parts:
     return Parts(items=tuple(value), shape=Shape.SET)
 
 
+def named(data: Mapping[str, Any], state: Mapping[str, Any]) -> Parts:
+    """Take inner values by name."""
+    return Parts(data, tuple(state.values()), Shape.NAMED, tuple(state))
+
+
 def flat(value: Mapping[Any, Any]) -> tuple[Any, ...]:
     """List the keys and values of a mapping in turn."""
     return tuple(part for pair in value.items() for part in pair)
@@ -80,6 +96,11 @@ def _put_pairs(target: Any, parts: Parts) -> None:
     """Fill a mapping with keys and values in turn."""
     for key, value in zip(parts.items[::2], parts.items[1::2], strict=True):
         target[key] = value
+
+
+def _put_names(target: Any, parts: Parts) -> None:
+    """Fill a namespace."""
+    vars(target).update(zip(parts.names, parts.items, strict=True))
 
 
 def _special_float(parts: Parts) -> float:
@@ -144,15 +165,10 @@ def _from_offset(parts: Parts) -> timezone:
 def _clock(value: datetime | time) -> Parts:
     """Take a date and time, or a time of day: its wall clock, its fold and its zone."""
     zone = value.tzinfo
-    if zone is not None and type(zone) not in (ZoneInfo, timezone):
-        raise CannotTake(
-            f"{type_name(type(value))} in a zone of class {type_name(type(zone))}",
-            "use zoneinfo.ZoneInfo or a fixed datetime.timezone",
-        )
     data: dict[str, Any] = {"at": value.replace(tzinfo=None, fold=0).isoformat()}
     if value.fold:
         data["fold"] = 1
-    return Parts(data, () if zone is None else (zone,))
+    return Parts(data) if zone is None else named(data, {"tzinfo": zone})
 
 
 def _from_clock(read: Callable[[str], Any]) -> Callable[[Parts], Any]:
@@ -221,6 +237,13 @@ ROWS: Final[tuple[Codec, ...]] = (
         lambda p: OrderedDict(),
         fill=_put_pairs,
     ),
+    Codec(
+        "SimpleNamespace",
+        SimpleNamespace,
+        lambda v: named(NOTHING, vars(v)),
+        lambda p: SimpleNamespace(),
+        fill=_put_names,
+    ),
     Codec("Decimal", Decimal, _text, _reader(Decimal)),
     Codec("Fraction", Fraction, lambda v: Parts(items=(v.numerator, v.denominator)), _fraction),
     Codec("complex", complex, lambda v: Parts(items=(v.real, v.imag)), _complex),
@@ -242,6 +265,7 @@ ROWS: Final[tuple[Codec, ...]] = (
     Codec("timezone", timezone, _offset, _from_offset),
     Codec("ZoneInfo", ZoneInfo, _zone, _reader(ZoneInfo)),
     Codec("UUID", UUID, _text, _reader(UUID)),
+    *(Codec(kind.__name__, kind, _text, _reader(kind)) for kind in _INTERNET),
     Codec("re.Pattern", re.Pattern, _pattern, _compile),
     Codec("PosixPath", PosixPath, _path, _path_reader(PosixPath)),
     Codec("WindowsPath", WindowsPath, _path, _path_reader(WindowsPath)),

@@ -215,9 +215,11 @@ def test_names_that_cannot_be_recorded_are_listed_beside_those_that_can(opened):
 
     assert isinstance(done.error, dnb.ResultLost)
     assert "it happened; only its result is missing" in done.out
+    assert "f: _io.TextIOWrapper" in done.out
+    assert "g: generator" in done.out
     assert "h: a function" in done.out
-    assert "these can be: a, b, c, d, e" in done.out
-    assert "--out a,b,c,d,e" in done.out
+    assert "these can be: a, b, c, d, e\n" in done.out
+    assert "--out a,b,c,d,e)" in done.out
     assert [op.id for op in opened.names["run"].unknown()] == ["cell#1"]
 
 

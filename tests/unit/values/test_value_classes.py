@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import subprocess
 import sys
-import textwrap
 from collections import namedtuple
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import attrs
 import pytest
+from support.script import kernel
 
 from durable_nb import values
 from durable_nb.model.errors import NotRecordable
@@ -329,21 +328,6 @@ class Order:
 """
 
 
-def kernel(source: str, stdin: str = "", **env: str) -> str:
-    """Run a script in a process of its own, standing in for a kernel."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source)],
-        input=stdin,
-        text=True,
-        capture_output=True,
-        env={"PYTHONPATH": str(ROOT), **env},
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def test_case_63_notebook_classes_hold_in_the_next_kernel():
     """After a restart `isinstance` and `is` hold; until the cell ran, the value waits for it."""
     write = DEFINITIONS + "print(v.encode([Order(7, Color.RED)], NoArtifacts()))"
@@ -360,7 +344,7 @@ try: v.decode(sys.stdin.read(), NoArtifacts())
 except v.WaitingForClass as e: print(e.name, "|", e)
 """
     )
-    assert kernel(waiting, text).startswith("Order | a recorded value is of class Order")
+    assert kernel(waiting, text).startswith("Order | waiting for class `Order`: run its cell")
 
 
 def test_errors_of_this_layer_pickle():
@@ -377,60 +361,3 @@ def test_errors_of_this_layer_pickle():
     ):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
-
-
-# -- pydantic ---------------------------------------------------------------------------------
-
-pydantic = pytest.importorskip("pydantic")
-
-
-class Model(pydantic.BaseModel):
-    x: int
-    items: list[int] = pydantic.Field(default_factory=list)
-    other: Any = pydantic.Field(default=None, alias="Other")
-    _secret: int = pydantic.PrivateAttr(default=5)
-
-    @pydantic.field_validator("x")
-    @classmethod
-    def _positive(cls, x: int) -> int:
-        assert x > 0
-        return x
-
-
-class Loose(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="allow")
-    x: int
-
-
-class Sub(Model):
-    y: Color
-
-
-class Root(pydantic.RootModel[list[int]]):
-    pass
-
-
-def test_case_65_model_is_stored_as_fields_and_validated_on_load(artifacts, back):
-    """A model comes back as its class with extras and private attributes, and is validated."""
-    shared = [1]
-    model = Model(x=1, items=shared, Other=(1, 2))
-    model._secret = 6
-    again = back(model)
-    assert type(again) is Model
-    assert again == model
-    assert again._secret == 6
-    assert again.model_fields_set == model.model_fields_set
-    for other in (Loose(x=1, more=(1,)), Sub(x=2, y=Color.RED), Root([1, 2])):
-        assert back(other) == other
-        assert values.digest(back(other)) == values.digest(other)
-    text = values.encode(model, artifacts)
-    with pytest.raises(values.ValueNotLoadable, match="ValidationError"):
-        values.decode(text.replace('"x":1', '"x":-1'), artifacts)
-
-
-def test_model_that_is_not_valid_any_more_is_refused(artifacts):
-    """What validation would refuse on loading is refused when it is recorded."""
-    model = Model(x=1)
-    model.x = -1
-    with pytest.raises(NotRecordable, match=r"Reading it back failed.*ValidationError"):
-        values.encode({"m": model}, artifacts)

@@ -41,7 +41,7 @@ def test_case_66_lock_is_refused_with_the_path_to_it(artifacts):
         ({(1, 2): Client()}, "result[<tuple>]"),
         ({Client: 1}, None),
         ([defaultdict(lambda: 0)], "result[0]"),
-        ({"a": datetime(2021, 1, 1, tzinfo=Zone())}, 'result["a"]'),
+        ({"a": datetime(2021, 1, 1, tzinfo=Zone())}, 'result["a"].tzinfo'),
         (frozenset({print}), "result{…}"),
         ([iter([])], "result[0]"),
         (memoryview(b"a"), "result"),

@@ -4,231 +4,53 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
-import re
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
-from fractions import Fraction
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from collections import deque
+from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import value_classes as c
+from support.same_values import same
+from support.value_table import KEPT, deep
 
 from durable_nb import values
 
-BERLIN = ZoneInfo("Europe/Berlin")
 
-#: name -> value; each must come back equal and of the same type, all the way down.
-TABLE: dict[str, Any] = {
-    "none": None,
-    "true": True,
-    "zero": 0,
-    "minus one": -1,
-    "2**130": 2**130,
-    "negative huge": -(10**700),
-    "5,000 digits": 10**5000 + 7,
-    "float": 0.1,
-    "minus zero": -0.0,
-    "nan": math.nan,
-    "inf": math.inf,
-    "-inf": -math.inf,
-    "tiny": 5e-324,
-    "empty text": "",
-    "text": "a 'quoted' \"text\" \\ \n",
-    "umlaut": "grün 漢字 😀",
-    "nul": "a\x00b",
-    "lone surrogate": "a\ud83d",
-    "two lone surrogates": "\ud83d\ude00",
-    "text like a tag": '{"$":"artifact","sha256":"' + "0" * 64 + '","size":1}',
-    "date as text": "2021-01-01",
-    "bytes": b"\x00\xff",
-    "bytearray": bytearray(b"ab"),
-    "bytes above the limit": b"x" * 70_000,
-    "text above the limit": "y" * 70_000,
-    "list": [1, [2, [3]]],
-    "empty list": [],
-    "tuple": (1, "a"),
-    "list like the tuple": [1, "a"],
-    "empty tuple": (),
-    "nested tuple": ((1, (2,)), [(3,)]),
-    "set": {1, 2, 3},
-    "set of tuples": {(1, 2)},
-    "mixed set": {1, "1", None, (1,)},
-    "frozenset": frozenset({"a", "b"}),
-    "set of frozensets": {frozenset({1}), frozenset()},
-    "dict": {"b": 1, "a": 2},
-    "int keys": {1: "a", 2: "b"},
-    "None key": {None: 1},
-    "mixed keys": {1: "i", "1": "s", (1,): "t", b"1": "b", True + 1: "two"},
-    "dollar key": {"$": "tuple", "v": [1]},
-    "surrogate key": {"\ud800": 1},
-    "NaN in a dict": {"x": math.nan, "y": [math.inf]},
-    "deque": deque([1, 2], maxlen=2),
-    "unbounded deque": deque([1]),
-    "Counter": Counter("abca"),
-    "defaultdict": defaultdict(list, {"a": [1]}),
-    "defaultdict without a factory": defaultdict(None, {"a": 1}),
-    "OrderedDict": OrderedDict([("b", 1), ("a", 2)]),
-    "Decimal": Decimal("1.50"),
-    "45 digits": Decimal("1" * 45),
-    "Decimal NaN": Decimal("sNaN12"),
-    "minus zero Decimal": Decimal("-0E+5"),
-    "Fraction": Fraction(1, 3),
-    "complex": complex(-0.0, math.inf),
-    "range": range(0, 10, 3),
-    "empty range": range(2, 2),
-    "slice": slice(1, None, "x"),
-    "datetime": datetime(2021, 1, 1, 12, 30, 0, 5),
-    "utc": datetime(2021, 1, 1, tzinfo=UTC),
-    "first 02:30": datetime(2021, 10, 31, 2, 30, tzinfo=BERLIN),
-    "second 02:30": datetime(2021, 10, 31, 2, 30, tzinfo=BERLIN, fold=1),
-    "naive fold": datetime(2021, 10, 31, 2, 30, fold=1),
-    "named offset": datetime(2021, 1, 1, tzinfo=timezone(timedelta(hours=-3, seconds=7), "X")),
-    "year 1": datetime(1, 1, 1),
-    "date": date(2021, 1, 1),
-    "time": time(12, 30, tzinfo=UTC, fold=1),
-    "timedelta": timedelta(days=-1, microseconds=3),
-    "zone": BERLIN,
-    "UUID": UUID(int=5),
-    "Path": Path("/a/b"),
-    "path that is not UTF-8": Path("/a/\udcff"),
-    "PurePosixPath": PurePosixPath("a"),
-    "PureWindowsPath": PureWindowsPath("c:/x"),
-    "pattern": re.compile(r"a+(?P<x>b)", re.IGNORECASE | re.MULTILINE),
-    "bytes pattern": re.compile(rb"\d"),
-    "ellipsis": ...,
-    "array": np.arange(6).reshape(2, 3),
-    "Fortran array": np.asfortranarray(np.ones((2, 3))),
-    "big-endian array": np.array([1, 2], dtype=">i4"),
-    "empty array": np.zeros((0, 3)),
-    "scalar array": np.array(5.0),
-    "text array": np.array(["ab", "c"]),
-    "object array": np.array([1, "x", None, (1, 2)], dtype=object),
-    "record array": np.array([(1, [2, 3])], dtype=[("a", "i4"), ("b", "f8", (2,))]),
-    "nested records": np.array([((1, 2),)], dtype=[("n", [("x", "i2"), ("y", "i2")])]),
-    "dates array": np.array(["2020", "NaT"], dtype="M8[D]"),
-    "large array": np.arange(20_000),
-    "numpy float": np.float64(0.5),
-    "numpy int": np.int32(3),
-    "numpy bool": np.bool_(True),
-    "numpy text": np.str_("hi"),
-    "dtype": np.dtype([("a", "<i4")]),
-}
-
-
-def same(a: Any, b: Any) -> bool:
-    """Compare independently of the code under test, strictly by type."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, float):
-        return repr(a) == repr(b)
-    if isinstance(a, (complex, Decimal, range)):
-        return repr(a) == repr(b)
-    if isinstance(a, (list, tuple, deque)):
-        alike = len(a) == len(b) and all(map(same, a, b))
-        return alike and getattr(a, "maxlen", 0) == getattr(b, "maxlen", 0)
-    if isinstance(a, dict):
-        factories = getattr(a, "default_factory", 0) is getattr(b, "default_factory", 0)
-        return factories and same(list(a.items()), list(b.items()))
-    if isinstance(a, (set, frozenset)):
-        return sorted(map(stable, a)) == sorted(map(stable, b))
-    if isinstance(a, np.ndarray):
-        if (a.dtype, a.shape) != (b.dtype, b.shape) or a.flags.fnc != b.flags.fnc:
-            return False
-        return same(a.tolist(), b.tolist()) if a.dtype == object else a.tobytes() == b.tobytes()
-    if isinstance(a, datetime):
-        return repr(a) == repr(b) and a.fold == b.fold
-    return bool(a == b)
-
-
-def stable(value: Any) -> str:
-    """Write a member of a set with its type, in an order that no hash seed changes."""
-    if isinstance(value, (tuple, frozenset)):
-        inner = list(map(stable, value))
-        return f"{type(value)} {inner if isinstance(value, tuple) else sorted(inner)}"
-    return f"{type(value)} {value!r}"
-
-
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", KEPT)
 def test_case_68_71_value_comes_back_equal_and_of_the_same_type(name, back):
     """A covered value survives the round trip, alone and inside others."""
-    value = TABLE[name]
+    value = KEPT[name]
     assert same(back(value), value)
     assert same(back({"k": [value, (value,)]}), {"k": [value, (value,)]})
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", KEPT)
 def test_value_has_one_text_and_one_digest(name, artifacts):
     """The text and the digest of what came back are those of what was written."""
-    text = values.encode(TABLE[name], artifacts)
+    text = values.encode(KEPT[name], artifacts)
     again = values.decode(text, artifacts)
     assert values.encode(again, artifacts) == text
-    assert values.digest(again) == values.digest(TABLE[name])
+    assert values.digest(again) == values.digest(KEPT[name])
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", KEPT)
 def test_text_is_json_for_every_reader(name, artifacts):
     """The text is ASCII JSON without NaN and without lone surrogates, so SQL can read it."""
-    text = values.encode(TABLE[name], artifacts)
+    text = values.encode(KEPT[name], artifacts)
     assert text.isascii()
     json.loads(text, parse_constant=lambda constant: pytest.fail(constant))
     json.dumps(json.loads(text), ensure_ascii=False).encode()
 
 
-KEYS = st.one_of(
-    st.text(max_size=5), st.integers(), st.none(), st.booleans(), st.binary(max_size=3)
-)
-LEAVES = st.one_of(
-    KEYS,
-    st.floats(),
-    st.decimals(),
-    st.fractions(),
-    st.complex_numbers(),
-    st.dates(),
-    st.times(),
-    st.timedeltas(),
-    st.datetimes(timezones=st.none() | st.just(UTC) | st.just(BERLIN)),
-    st.uuids(),
-    st.characters(categories=["Cs"]),
-)
-HASHABLE = st.recursive(
-    KEYS, lambda s: st.tuples(s, s) | st.frozensets(s, max_size=3), max_leaves=5
-)
-TREES = st.recursive(
-    LEAVES | HASHABLE,
-    lambda s: st.one_of(
-        st.lists(s, max_size=4),
-        st.tuples(s, s),
-        st.dictionaries(HASHABLE, s, max_size=4),
-        st.dictionaries(st.text(max_size=4), s, max_size=4),
-        st.sets(HASHABLE, max_size=4),
-        st.dictionaries(KEYS, s, max_size=3).map(OrderedDict),
-        st.lists(s, max_size=3).map(lambda items: deque(items, maxlen=3)),
-    ),
-    max_leaves=15,
-)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda s: st.lists(s, max_size=4) | st.dictionaries(st.text(max_size=4), s, max_size=4),
     max_leaves=20,
 )
-
-
-@settings(derandomize=True, max_examples=150, deadline=None)
-@given(TREES)
-def test_any_tree_comes_back(value):
-    """Whatever the covered types build comes back equal, with an equal digest."""
-    text = values.encode(value, NO_ARTIFACTS)
-    again = values.decode(text, NO_ARTIFACTS)
-    assert same(again, value)
-    assert values.digest(again) == values.digest(value)
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
@@ -318,6 +140,56 @@ def test_value_that_contains_itself_comes_back(back):
     again = back(ring)
     assert again[1]["ring"] is again
     assert again[1]["pair"][0] is again
+
+
+def _namespace() -> Any:
+    ring = SimpleNamespace()
+    ring.next = ring
+    return ring
+
+
+def _frozen() -> Any:
+    ring = c.Node("n")
+    object.__setattr__(ring, "next", (ring,))
+    return ring
+
+
+def _model() -> Any:
+    ring = c.Model(x=1)
+    ring.other = {"ring": ring}
+    return ring
+
+
+def _deque() -> Any:
+    ring: Any = deque()
+    ring.append([ring])
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("make", "inside"),
+    [
+        (_namespace, lambda ring: ring.next),
+        (_frozen, lambda ring: ring.next[0]),
+        (_model, lambda ring: ring.other["ring"]),
+        (_deque, lambda ring: ring[0][0]),
+    ],
+)
+def test_rings_through_objects_come_back(make, inside, back):
+    """A ring through a namespace, a frozen dataclass, a model or a deque is the same ring."""
+    again = back(make())
+    assert type(again) is type(make())
+    assert inside(again) is again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: c.Node("n", (x,))])
+def test_a_hundred_thousand_levels_come_back(wrap, artifacts):
+    """No depth meets a limit, of Python's stack or of ours."""
+    value = deep(100_000, wrap)
+    again = values.decode(values.encode(value, artifacts), artifacts)
+    assert values.digest(again) == values.digest(value)
+    assert same(again, value)
 
 
 def test_dict_order_is_kept(back):

@@ -1,0 +1,133 @@
+"""Every named value through a real restart: one process saves all, the next ones load them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from support.child import Bench, Ended
+from support.late_values import WAITS
+from support.value_table import KEPT, REFUSED
+
+#: One program, three kernels: `save` saves, `load` loads, `late` loads once its classes are there.
+#: Each value is one step; a step that runs again is told.
+PROGRAM = """
+import importlib.util
+from durable_nb.values import WaitingForClass
+from support import value_table
+from support.same_values import same
+
+table = {**value_table.KEPT, **{f"refused {n}": v for n, (v, _, _) in value_table.REFUSED.items()}}
+waiting = {}
+if importlib.util.find_spec("support.frame_values"):
+    from support.frame_values import FRAMES
+    table.update({f"frame {n}": v for n, v in FRAMES.items()})
+if more[0] != "load":
+    from support.late_values import WAITS
+    waiting.update(WAITS)
+else:
+    waiting.update(dict.fromkeys(more[1:]))
+
+ran = []
+
+def give(name):
+    ran.append(name)
+    return waiting[name] if name in waiting else table[name]
+
+found = {}
+run = dnb.open_run("values", store=store)
+for name in [*table, *waiting]:
+    try:
+        value = run.step(name, effect="none").call(give, name)
+    except Exception as problem:
+        found[name] = f"{type(problem).__name__}: {problem}"
+    else:
+        found[name] = "same" if same(value, {**table, **waiting}[name]) else f"other: {value!r:.200}"
+tell(found=found, ran=ran, outcomes=outcomes(run))
+run.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """Save in one process, and load in two more."""
+    bench = Bench(tmp_path_factory.mktemp("restart"))
+    return {
+        mode: bench.run(PROGRAM, mode, *(WAITS if mode == "load" else ())).ok()
+        for mode in ("save", "load", "late")
+    }
+
+
+def frames() -> list[str]:
+    """Name the tables of pandas, numpy and Arrow, which have a table of their own."""
+    if importlib.util.find_spec("support.frame_values") is None:
+        return []
+    module = importlib.import_module("support.frame_values")
+    return [f"frame {name}" for name in module.FRAMES]
+
+
+def wrong(kernel: Ended, names: list[str], expected: str) -> dict[str, str]:
+    """Name every value whose verdict is another one."""
+    found = kernel.facts["found"]
+    return {name: found[name] for name in names if not found[name].startswith(expected)}
+
+
+def test_table_has_enough_values_of_each_verdict():
+    """The table names at least 150 values; some are kept, some refused, some wait."""
+    assert len(KEPT) + len(REFUSED) + len(WAITS) >= 150
+    assert min(len(KEPT), len(REFUSED), len(WAITS)) >= 10
+
+
+@pytest.mark.parametrize("mode", ["save", "load", "late"])
+def test_case_63_65_68_71_value_is_the_same_live_and_after_a_restart(kernels, mode):
+    """Live and in the next processes, a value comes back equal and of the same type."""
+    assert wrong(kernels[mode], [*KEPT, *frames()], "same") == {}
+
+
+@pytest.mark.parametrize("mode", ["save", "load"])
+def test_case_66_value_that_is_refused_is_never_recorded_as_done(kernels, mode):
+    """A refused value leaves its operation incomplete, and a resume refuses it again."""
+    names = [f"refused {name}" for name in REFUSED]
+    assert wrong(kernels[mode], names, "ResultLost: ") == {}
+    done = kernels[mode].facts["outcomes"]
+    assert [name for name in names if done[f"{name.replace('%', '%25')}#1"] != "incomplete"] == []
+
+
+def test_case_63_value_waits_for_its_class_by_name(kernels):
+    """Before the cell of its class ran, a value waits for it by name and is computed by nobody."""
+    assert wrong(kernels["load"], [*WAITS], "WaitingForClass: waiting for class `support.") == {}
+    found = kernels["load"].facts["found"]
+    assert [name for name in WAITS if f".{name.split()[0]}`: run its cell" not in found[name]] == []
+    done = kernels["load"].facts["outcomes"]
+    assert [name for name in WAITS if done[f"{name}#1"] != "completed"] == []
+
+
+def test_case_63_value_is_there_once_its_class_is(kernels):
+    """A value that waited is loaded by the process that has its class."""
+    assert wrong(kernels["late"], [*WAITS], "same") == {}
+
+
+def test_nothing_that_was_kept_runs_again(kernels):
+    """A resume runs the refused steps only."""
+    for mode in ("load", "late"):
+        again = kernels[mode].facts["ran"]
+        assert [name for name in again if not name.startswith("refused ")] == []
+
+
+def test_case_66_refusal_names_the_path_and_what_to_do(kernels):
+    """The message says where the object is and what it is, or what to do instead."""
+    found = kernels["save"].facts["found"]
+    bad = {
+        name: found[f"refused {name}"]
+        for name, (_, path, words) in REFUSED.items()
+        if f"({path} is a " not in found[f"refused {name}"] or words not in found[f"refused {name}"]
+    }
+    assert bad == {}
+
+
+def test_table_is_importable_without_pytest():
+    """The table serves programs, so it needs nothing of pytest."""
+    folder = Path(__file__).parents[2] / "support"
+    for name in ("value_table", "value_classes", "late_values", "same_values"):
+        assert "pytest" not in (folder / f"{name}.py").read_text().split('"""', 2)[2]
