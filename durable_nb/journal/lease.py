@@ -113,7 +113,7 @@ class Lease:
             waited = time.monotonic() - begun
             holder = OwnerInfo.load(folder)
             if waited >= wait and (waited >= dying_wait or not _is_dying(holder, who)):
-                raise _held_by(run, folder, holder)
+                raise held_by(run, folder, holder)
             time.sleep(_RETRY)
         try:
             previous = OwnerInfo.load(folder)
@@ -269,7 +269,7 @@ def _is_dying(holder: OwnerInfo | None, who: OwnerInfo) -> bool:
     return bool(who.notebook) and holder.notebook == who.notebook and holder.pid != os.getpid()
 
 
-def _held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
+def held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
     """Say who has the lock and what to do."""
     pids = [pid for pid in processes_with(folder / LOCK_FILE) if pid != os.getpid()]
     if holder is None or holder.released:
