@@ -18,7 +18,7 @@ from durable_nb.engine.read_values import read_values
 from durable_nb.engine.report import refuse_damaged
 from durable_nb.engine.store import store_folder
 from durable_nb.engine.verify import examined, find, quiet, whole_report
-from durable_nb.journal import Mirror
+from durable_nb.journal import Mirror, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.journal.archive import (
     Archive,
@@ -285,7 +285,8 @@ def _rows(archive: Archive, scratch: Path, run: str) -> tuple[list[Row], HeadSta
     copy = scratch / JOURNAL_FILE
     archive.extract(JOURNAL_FILE, copy)
     try:
-        rows = foreign_rows(copy, run)
+        with deferred_interrupts():
+            rows = foreign_rows(copy, run)
     except DurableError as error:
         raise ArchiveRefused(
             str(archive.path), str(error).rstrip("."), "Export the run again."
@@ -304,8 +305,11 @@ def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
     tell("reading records ...")
     with tempfile.TemporaryDirectory(prefix="durable_nb-") as scratch:
         rows, end = _rows(archive, Path(scratch), run)
-    plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end, run)
+    with deferred_interrupts():
+        plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end, run)
     names = [name for name in archive.manifest.files if is_value(name)]
+    for name in archive.manifest.files.keys() - names:
+        archive.check(name)  # what is made anew here is no less a sign of damage
     if not names:
         return
     artifacts = values.DiskArtifacts(part / ARTIFACTS)

@@ -12,10 +12,10 @@ from durable_nb.engine.gc import gc
 from durable_nb.engine.recover import recover
 from durable_nb.engine.report import Level
 from durable_nb.engine.verify import verify
+from durable_nb.faces.look import operation_row
 from durable_nb.faces.output import DONE, ERROR, PERSON_NEEDED, Face, verb
 from durable_nb.faces.problems import Unwrapped
 from durable_nb.faces.settling import command, questions
-from durable_nb.faces.show import operation_row
 
 _STYLES: Final = {Level.DAMAGE: "bold red", Level.NOTE: ""}
 
@@ -105,7 +105,7 @@ def export_(face: Face, name: str, file: Path) -> int:
 
 
 @click.command(name="import", cls=Unwrapped)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--as", "name", metavar="NAME", help="The run's name here.")
 @verb
 def import_(face: Face, file: Path, name: str | None) -> int:

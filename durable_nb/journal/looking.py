@@ -20,6 +20,7 @@ from durable_nb.journal.database import connect
 from durable_nb.journal.duckdb_journal import open_journal
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.head import Head, HeadState, Loss
+from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import held_by
 from durable_nb.journal.owner import LOCK_FILE, OwnerInfo, processes_with
 from durable_nb.journal.rows import START, chain
@@ -52,15 +53,10 @@ def kept_out(folder: Path, run: str, *, create: bool = False) -> Iterator[None]:
         Somebody has the run, or has its journal open without the lease.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    fd = _locked(folder / LOCK_FILE, flags)
+    if fd is None:
+        raise held_by(run, folder, OwnerInfo.load(folder))
     try:
-        fd = os.open(folder / LOCK_FILE, flags, 0o600)
-    except FileNotFoundError:
-        fd = -1
-    except OSError:  # a link: it is named among the rights, and locked by nobody
-        fd = -1
-    try:
-        if fd >= 0:
-            _lock(fd, folder, run)
         if others := [p for p in processes_with(folder / JOURNAL_FILE) if p != os.getpid()]:
             raise RunHeld(
                 run,
@@ -75,17 +71,27 @@ def kept_out(folder: Path, run: str, *, create: bool = False) -> Iterator[None]:
             os.close(fd)
 
 
-def _lock(fd: int, folder: Path, run: str) -> None:
-    """Take the lock, or say who has it."""
+def _locked(path: Path, flags: int) -> int | None:
+    """Lock a file; -1 if there is none, and None if somebody else has it."""
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError:  # missing, or a link, which is named among the rights
+        return -1
     limit = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= limit:
-                raise held_by(run, folder, OwnerInfo.load(folder)) from None
-        time.sleep(_RETRY_S)
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return fd
+            except BlockingIOError:
+                if time.monotonic() >= limit:
+                    break
+            time.sleep(_RETRY_S)
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +146,14 @@ def look(folder: Path, scratch: Path, run: str) -> Looked:
         raise RunHeld(run, "a process that opened it this moment", "Try again.")
     copy = scratch / JOURNAL_FILE
     head = Head(scratch / HEAD_FILE)
-    try:
-        journal = open_journal(copy, run=run, head=head)
-        lost, recovered, records = journal.lost, journal.recovered, journal.load()
-        journal.close()
-    finally:
-        head.close()
-    return Looked(copy, tuple(records), end_of(copy), lost, recovered)
+    with deferred_interrupts():  # an interrupted query raises anything but KeyboardInterrupt
+        try:
+            journal = open_journal(copy, run=run, head=head)
+            lost, recovered, records = journal.lost, journal.recovered, journal.load()
+            journal.close()
+        finally:
+            head.close()
+        return Looked(copy, tuple(records), end_of(copy), lost, recovered)
 
 
 def end_of(path: Path) -> HeadState:
