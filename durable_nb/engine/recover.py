@@ -58,10 +58,12 @@ class Recovered:
 
     def to_text(self) -> str:
         """Render as plain text, without what settles a doubt: `show` has that."""
-        lines = [f"was {f.kind} · {f.where}: {f.what}" for f in self.found]
+        lines = [f"found: {f.kind} · {f.where}: {f.what}" for f in self.found]
         if not self.changed:
             what = "its journal is not damaged" if self.left else "nothing is damaged"
             lines.append(f"run {self.run}: {what}; nothing was changed")
+        elif self.aside is None:
+            lines.append(f"run {self.run}: its head was written anew, over {self.records} records")
         else:
             lines.append(f"run {self.run}: {self.records} records were brought back")
         if self.aside is not None:

@@ -93,8 +93,8 @@ class Report:
 
     def headline(self) -> str:
         """Say it in one line."""
-        damage = len(self.damage)
-        what = f"{damage} damaged" if damage else "nothing is damaged"
+        count = len(self.damage)
+        what = f"damaged in {count} place{'s' * (count > 1)}" if count else "nothing is damaged"
         if not self.complete:
             what += ", as far as it can be looked at while it is held"
         return f"run {self.run}: {what}"
