@@ -41,7 +41,7 @@ def verify(
     ----------
     run : str or path
         The name of a run of the store; or a folder, such as a copy or an extracted backup: any
-        path object, and any text with a slash in it.
+        path object, ``"."``, and any text with a slash in it.
     store : path, optional
         As for `open_run`.
     tell : callable
@@ -95,7 +95,7 @@ def find(
     ------
     RunMissing, BadName
     """
-    named = isinstance(run, str) and "/" not in run
+    named = isinstance(run, str) and "/" not in run and run not in (".", "..")
     if named:
         root = store_folder(store)
         folder = folders.run_folder(root, str(run))

@@ -33,11 +33,16 @@ def test_verify_exits_with_what_it_found(store: Path) -> None:
     assert tree(store) == before
 
 
-def test_a_folder_is_what_has_a_slash_in_it(store: Path, tmp_path: Path) -> None:
+def test_a_folder_is_what_has_a_slash_in_it(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A copy elsewhere is verified without a store; a run's name is never taken for a path."""
     shutil.copytree(store / "refund-17", tmp_path / "copy")
     assert do("verify", "./copy").exit_code == 0
     assert do("verify", tmp_path / "copy").exit_code == 0
+    monkeypatch.chdir("copy")
+    assert do("verify", ".").exit_code == 0
+    monkeypatch.chdir("..")
     missing = do("verify", "copy")
     assert missing.exit_code == 1
     assert "no run 'copy'" in missing.stderr

@@ -34,6 +34,14 @@ def folder(killed: Path, tmp_path: Path) -> Path:
     return tmp_path / "store" / "r"
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
+    bench = Bench(tmp_path)
+    assert bench.run(KILLED_RUN).killed
+    return bench.store / "r"
+
+
 @pytest.fixture(scope="module")
 def exported(killed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("exported") / "r.zip"
@@ -131,13 +139,13 @@ def test_a_damaged_run_is_not_exported(folder: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["store"]
 
 
-def test_a_held_run_is_not_exported(folder: Path, tmp_path: Path) -> None:
+def test_a_held_run_is_not_exported(own: Path, tmp_path: Path) -> None:
     """It says who holds it, and writes nothing."""
     with (
-        dnb.run("r", store=folder.parent),
+        dnb.run("r", store=own.parent),
         pytest.raises(dnb.RunHeld, match="This kernel has it open already"),
     ):
-        dnb.export_run("r", tmp_path / "r.zip", store=folder.parent)
+        dnb.export_run("r", tmp_path / "r.zip", store=own.parent)
     assert not (tmp_path / "r.zip").exists()
 
 
@@ -322,11 +330,11 @@ def test_links_bombs_and_doubles_are_refused(exported: Path, tmp_path: Path) -> 
         file = again(exported, tmp_path / "bad.zip", lambda m: None, **options)
         with pytest.raises(dnb.ArchiveRefused, match=said):
             dnb.import_run(file, store=tmp_path / "s")
-    with zipfile.ZipFile(shutil.copy(exported, tmp_path / "twice.zip"), "a") as file:
+    with zipfile.ZipFile(shutil.copy(exported, tmp_path / "double.zip"), "a") as file:
         with pytest.warns(UserWarning, match="Duplicate"):
             file.writestr("head", b"x")
-    with pytest.raises(dnb.ArchiveRefused, match="twice"):
-        dnb.import_run(tmp_path / "twice.zip", store=tmp_path / "s")
+    with pytest.raises(dnb.ArchiveRefused, match="holds 'head', twice"):
+        dnb.import_run(tmp_path / "double.zip", store=tmp_path / "s")
     large = zipfile.ZipFile(tmp_path / "large.zip", "w")
     large.writestr("manifest.json", b"{}")
     large.filelist[0].file_size = 2**40
@@ -383,15 +391,35 @@ MORE = (
 )
 
 
-@pytest.mark.parametrize("statement", [VIEW, TEXTS, MORE, "SELECT 1"])
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (VIEW, "its tables are meta"),
+        (TEXTS, "is damaged"),
+        (MORE, "its tables are meta, more, records"),
+        ("SELECT 1", "its tables are meta"),
+    ],
+)
 def test_a_foreign_journal_gives_rows_and_nothing_else(
-    exported: Path, tmp_path: Path, statement: str
+    exported: Path, tmp_path: Path, statement: str, said: str
 ) -> None:
     """A view that reads this machine's files, other types and other tables are refused."""
     journal = foreign_journal(tmp_path, statement)
     file = again(exported, tmp_path / "bad.zip", lambda m: describe(m, "journal.duckdb", journal))
-    with pytest.raises(dnb.ArchiveRefused, match="Export the run again"):
+    with pytest.raises(dnb.ArchiveRefused, match=said):
         dnb.import_run(file, store=tmp_path / "s")
+
+
+def test_a_foreign_journal_reaches_no_file_of_this_machine(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its tables hide, DuckDB may open nothing while it is read."""
+    from durable_nb.journal import transplant
+
+    reach = "SELECT content FROM read_text('/etc/passwd')"
+    monkeypatch.setattr(transplant, "read_rows", lambda con: con.execute(reach).fetchall())
+    with pytest.raises(dnb.ArchiveRefused, match="disabled by configuration"):
+        dnb.import_run(exported, store=tmp_path / "s")
 
 
 def test_a_planted_index_is_not_taken_along(exported: Path, tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ def folder(killed: Path, tmp_path: Path) -> Path:
     return tmp_path / "store" / "r"
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
+    bench = Bench(tmp_path)
+    assert bench.run(KILLED_RUN).killed
+    return bench.store / "r"
+
+
 def unneeded(folder: Path) -> None:
     """Leave what a kernel leaves that is killed between an artifact and its record."""
     disk = values.DiskArtifacts(folder / "artifacts")
@@ -76,13 +84,13 @@ def test_what_only_history_names_stays(folder: Path) -> None:
     assert dnb.verify("h", store=folder.parent).ok
 
 
-def test_a_held_run_is_not_cleared(folder: Path) -> None:
+def test_a_held_run_is_not_cleared(own: Path) -> None:
     """Its owner may have stored what it records in a moment."""
-    with dnb.run("r", store=folder.parent) as run:
-        disk = values.DiskArtifacts(run.folder / "artifacts")
+    with dnb.run("r", store=own.parent):
+        disk = values.DiskArtifacts(own / "artifacts")
         sha256 = disk.put(b"soon recorded")
         with pytest.raises(dnb.RunHeld):
-            dnb.gc("r", delete=True, store=folder.parent)
+            dnb.gc("r", delete=True, store=own.parent)
         assert disk.get(sha256) == b"soon recorded"
         disk.close()
 
@@ -122,13 +130,13 @@ def test_a_healthy_run_is_left_as_it_is(folder: Path) -> None:
     assert tree(folder.parent) == before
 
 
-def test_a_torn_journal_gets_its_committed_part_back(folder: Path) -> None:
+def test_a_torn_journal_gets_its_committed_part_back(own: Path) -> None:
     """The damaged whole is set aside; what was lost makes a doubt, and names what is unknown."""
-    wal = folder / "journal.duckdb.wal"
+    wal = own / "journal.duckdb.wal"
     data = wal.read_bytes()[:-40] + bytes(40)
     wal.write_bytes(data)
 
-    found = dnb.recover("r", store=folder.parent)
+    found = dnb.recover("r", store=own.parent)
 
     assert found.changed
     assert found.records == 6
@@ -136,8 +144,8 @@ def test_a_torn_journal_gets_its_committed_part_back(folder: Path) -> None:
     assert (found.aside / wal.name).read_bytes() == data
     assert "7 records were acknowledged, and 6 are in the journal" in found.doubt
     assert "counts as unknown" in str(found)
-    assert dnb.verify("r", store=folder.parent).ok
-    with dnb.run("r", store=folder.parent) as run:
+    assert dnb.verify("r", store=own.parent).ok
+    with dnb.run("r", store=own.parent) as run:
         assert run.get("plan").result == {"order": (1, 2)}
         with pytest.raises(dnb.UnknownOutcome):
             run.step("charge").call(print)
@@ -185,7 +193,7 @@ def test_a_lost_artifact_is_told_and_not_mended(folder: Path) -> None:
     assert "big#1" in str(found)
 
 
-def test_a_held_run_is_not_recovered(folder: Path) -> None:
+def test_a_held_run_is_not_recovered(own: Path) -> None:
     """Its owner has opened it, which did the same."""
-    with dnb.run("r", store=folder.parent), pytest.raises(dnb.RunHeld, match=str(os.getpid())):
-        dnb.recover("r", store=folder.parent)
+    with dnb.run("r", store=own.parent), pytest.raises(dnb.RunHeld, match=str(os.getpid())):
+        dnb.recover("r", store=own.parent)

@@ -35,6 +35,14 @@ def folder(killed: Path, tmp_path: Path) -> Path:
     return tmp_path / "store" / "r"
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
+    bench = Bench(tmp_path)
+    assert bench.run(KILLED_RUN).killed
+    return bench.store / "r"
+
+
 def test_a_run_whose_kernel_was_killed_is_whole(folder: Path) -> None:
     """A doubt is no damage: every record is there, also those in the write-ahead file."""
     assert (folder / "journal.duckdb.wal").stat().st_size
@@ -287,6 +295,15 @@ def test_what_hurts_no_record_is_a_note(
     assert [f.kind for f in report.findings if said in f.what and f.kind == kind], report
 
 
+@pytest.mark.parametrize("name", ["journal.duckdb", "head", "artifacts"])
+def test_what_is_a_link_is_not_read(folder: Path, name: str) -> None:
+    """It can point to another run, or to anything: nothing of it is reported as this run's."""
+    linked(folder, name)
+    report = dnb.verify("r", store=folder.parent)
+    assert report.checked["artifacts" if name == "artifacts" else "records"] == 0
+    assert {f.kind for f in report.damage} == {"rights"}
+
+
 def test_nothing_that_was_planted_runs(folder: Path, tmp_path: Path) -> None:
     """Neither a pickle in the index nor a class's module is loaded."""
     mark = tmp_path / "ran"
@@ -323,10 +340,10 @@ def test_a_copy_elsewhere_is_verified_by_its_folder(folder: Path, tmp_path: Path
     assert not dnb.verify(str(copy)).ok
 
 
-def test_a_held_run_is_looked_at_from_outside_and_never_called_well(folder: Path) -> None:
+def test_a_held_run_is_looked_at_from_outside_and_never_called_well(own: Path) -> None:
     """While a kernel holds the run only its surroundings are read, and the report says so."""
-    with dnb.run("r", store=folder.parent) as run:
-        report = dnb.verify("r", store=folder.parent)
+    with dnb.run("r", store=own.parent) as run:
+        report = dnb.verify("r", store=own.parent)
         assert run.get("plan").result == {"order": (1, 2)}, "DuckDB's own lock was not dropped"
 
     assert not report.complete
@@ -336,43 +353,32 @@ def test_a_held_run_is_looked_at_from_outside_and_never_called_well(folder: Path
     assert "as far as it can be looked at while it is held" in str(report)
 
 
-def test_a_run_held_by_another_process_is_not_disturbed(folder: Path, bench: Bench) -> None:
+def test_a_run_held_by_another_process_is_not_disturbed(own: Path, tmp_path: Path) -> None:
     """Another kernel's run goes on, and what is wrong around it is still found."""
-    shutil.copytree(folder, bench.store / "held")
-    child = bench.start(
-        """
-        run = dnb.open_run("held", store=store)
-        tell(ready=True)
-        time.sleep(60)
-        """
-    )
-    with child:
+    hold = 'run = dnb.open_run("r", store=store)\ntell(ready=True)\ntime.sleep(60)'
+    with Bench(tmp_path).start(hold) as child:
         assert child.first_line()
-        (bench.store / "held").chmod(0o755)
-        report = dnb.verify("held", store=bench.store)
-    assert str(child.pid) in report.held_by
+        own.chmod(0o755)
+        waiting = os.open(own / "owner.lock", os.O_RDONLY)
+        report = dnb.verify("r", store=own.parent)
+        os.close(waiting)
+    assert f"process {child.pid} " in report.held_by, "not whoever else wants to look"
     assert [f.kind for f in report.damage] == ["rights"]
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    (tmp_path / "bench").mkdir()
-    return Bench(tmp_path / "bench")
-
-
-def test_while_it_is_verified_nobody_opens_the_run(folder: Path) -> None:
+def test_while_it_is_verified_nobody_opens_the_run(own: Path) -> None:
     """A kernel that comes in between is refused, told who looks, and can open it afterwards."""
     refused = []
 
     def tell(_text: str) -> None:
         if not refused:
             with pytest.raises(dnb.RunHeld) as held:
-                Lease.acquire(folder, run="r", who=OwnerInfo.here(), wait=0.1, dying_wait=0.1)
+                Lease.acquire(own, run="r", who=OwnerInfo.here(), wait=0.1, dying_wait=0.1)
             refused.append(str(held.value))
 
-    assert dnb.verify("r", store=folder.parent, tell=tell).ok
+    assert dnb.verify("r", store=own.parent, tell=tell).ok
     assert f"held by process {os.getpid()}, which verifies, exports or clears it" in refused[0]
-    dnb.open_run("r", store=folder.parent).close()
+    dnb.open_run("r", store=own.parent).close()
 
 
 def test_a_journal_open_in_another_program_is_held(folder: Path) -> None:
