@@ -8,17 +8,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from durable_nb.engine import store as _store
+from durable_nb.engine.archive import Exported, Imported, export_run, import_run
 from durable_nb.engine.context import current_operation, current_run
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.engine.gc import Garbage, gc
 from durable_nb.engine.listing import runs, sql
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import http_rejected
+from durable_nb.engine.recover import Recovered, recover
+from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.verify import verify
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
+from durable_nb.journal.errors import ArchiveRefused
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -186,12 +192,17 @@ def unload_ipython_extension(shell: Any) -> None:
 
 __all__ = [
     "AlreadySettled",
+    "ArchiveRefused",
     "BadName",
     "DidNotHappen",
     "DuplicateStep",
     "DurableError",
     "DurableSignal",
+    "Exported",
+    "Finding",
+    "Garbage",
     "Happened",
+    "Imported",
     "IncompatibleCheckpoint",
     "JournalDamaged",
     "JournalTooNew",
@@ -205,10 +216,13 @@ __all__ = [
     "OperationMissing",
     "OperationView",
     "OwnerRefused",
+    "Recovered",
+    "Report",
     "ResultLost",
     "Run",
     "RunClosed",
     "RunCopied",
+    "RunDamaged",
     "RunHeld",
     "RunMissing",
     "StaleOwner",
@@ -224,14 +238,19 @@ __all__ = [
     "Watched",
     "current_operation",
     "current_run",
+    "export_run",
+    "gc",
     "http_rejected",
+    "import_run",
     "load_ipython_extension",
     "open_run",
+    "recover",
     "register_codec",
     "run",
     "runs",
     "sql",
     "step",
     "unload_ipython_extension",
+    "verify",
     "watch",
 ]

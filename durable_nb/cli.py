@@ -11,7 +11,7 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
-from durable_nb.faces import look, show, verdicts
+from durable_nb.faces import keeping, look, show, verdicts
 from durable_nb.faces.arguments import parse_reconcilers, parse_result, telling
 from durable_nb.faces.output import (
     DONE,
@@ -353,6 +353,13 @@ def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
         settled = [run.get(v.id) for v in before if v.id not in {u.id for u in left}]
         waits = show.reconciled(face, run, settled, left)
     return PERSON_NEEDED if waits else DONE
+
+
+# -- keeping -----------------------------------------------------------------------------------
+
+
+for _verb in keeping.VERBS:
+    cli.add_command(_verb)
 
 
 # -- the demo ----------------------------------------------------------------------------------

@@ -101,13 +101,13 @@ class Face:
             click.echo(line.rstrip())
 
     @contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """Show that something takes its time, where somebody is looking."""
+    def working(self, what: str) -> Iterator[Callable[[str], None]]:
+        """Show that something takes its time, where somebody is looking; give what changes it."""
         if not self.err.is_terminal:
-            yield
+            yield lambda _text: None
             return
-        with self.err.status(Text(what)):
-            yield
+        with self.err.status(Text(what)) as status:
+            yield lambda text: status.update(Text(clean(text)))
 
 
 def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:

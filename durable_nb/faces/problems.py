@@ -25,7 +25,7 @@ from durable_nb.model.errors import BadName, DurableError, DurableSignal
 _TOLD: Final = (DurableError, DurableSignal, duckdb.Error, OSError)
 
 
-class _Unwrapped(click.Command):
+class Unwrapped(click.Command):
     r"""A command whose help keeps the lines after `\b`, click's mark, which a docstring escapes."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -33,10 +33,10 @@ class _Unwrapped(click.Command):
         super().__init__(*args, **{**kwargs, "help": text and text.replace(r"\b", "\b")})
 
 
-class Verbs(_Unwrapped, click.Group):
+class Verbs(Unwrapped, click.Group):
     """A group of commands that turns errors into exit codes."""
 
-    command_class = _Unwrapped
+    command_class = Unwrapped
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands as they are written: looking first, then settling."""

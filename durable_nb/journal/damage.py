@@ -82,10 +82,15 @@ def copy_aside(path: Path, why: str) -> Recovery:
         number += 1
     # Made under another name first: a kill in between must not leave half a copy as evidence.
     part = Path(tempfile.mkdtemp(prefix=".damaged-", dir=path.parent))
-    for file in files:
-        _copy(file, part / file.name)
+    copy_files(path, part)
     os.rename(part, aside)
     return Recovery(aside, why)
+
+
+def copy_files(path: Path, folder: Path) -> None:
+    """Copy the database, its write-ahead file and the head into a folder, durably."""
+    for file in _files(path):
+        _copy(file, folder / file.name)
 
 
 def recover(path: Path, run: str, found: str, probe: Callable[[Path], int]) -> Recovery:

@@ -35,3 +35,14 @@ class BadMessage(DurableError, ValueError):
             f"the {self.verb!r} could not be sent to the run's owner: {self.cause}. Nothing was "
             "sent or changed. Give a smaller result, or one of plain data."
         )
+
+
+class ArchiveRefused(DurableError):
+    """A file is no archive of a run that can be imported, or its name is taken."""
+
+    def __init__(self, path: str, why: str, advice: str) -> None:
+        super().__init__(path, why, advice)
+        self.path, self.why, self.advice = path, why, advice
+
+    def __str__(self) -> str:
+        return f"{self.path} is not imported: {self.why}. Nothing was changed. {self.advice}"

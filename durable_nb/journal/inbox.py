@@ -186,6 +186,22 @@ class Inbox:
             found.append((arrived, message.id, message))
         return [message for *_, message in sorted(found, key=lambda f: f[:2])]
 
+    def seen(self) -> tuple[int, list[tuple[str, str]]]:
+        """Count the messages that wait, and name what is none; this changes nothing."""
+        if not os.path.lexists(self.folder):
+            return 0, []
+        check_trusted(self.folder)
+        waiting, bad = 0, list[tuple[str, str]]()
+        for name in sorted(os.listdir(self.folder)):
+            if name.startswith(_ASIDE) or name.endswith(_ANSWER):
+                continue
+            try:
+                self._load(name)
+                waiting += 1
+            except (OSError, ValueError, RecursionError) as error:
+                bad.append((name, str(error)))
+        return waiting, bad
+
     def take(self, message_id: str) -> bool:
         """Take a message, so that it can no longer be withdrawn; `False` if it was."""
         try:

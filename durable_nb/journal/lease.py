@@ -113,7 +113,7 @@ class Lease:
             waited = time.monotonic() - begun
             holder = OwnerInfo.load(folder)
             if waited >= wait and (waited >= dying_wait or not _is_dying(holder, who)):
-                raise _held_by(run, folder, holder)
+                raise held_by(run, folder, holder)
             time.sleep(_RETRY)
         try:
             previous = OwnerInfo.load(folder)
@@ -269,9 +269,15 @@ def _is_dying(holder: OwnerInfo | None, who: OwnerInfo) -> bool:
     return bool(who.notebook) and holder.notebook == who.notebook and holder.pid != os.getpid()
 
 
-def _held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
+def held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
     """Say who has the lock and what to do."""
-    pids = [pid for pid in processes_with(folder / LOCK_FILE) if pid != os.getpid()]
+    there = processes_with(folder / LOCK_FILE)
+    looking = [pid for pid in there if _is_looking(pid, folder / LOCK_FILE)]
+    owned = holder is not None and not holder.released and life_of(holder) is not Life.CRASHED
+    if looking and not owned:
+        who = f"process {looking[0]}, which verifies, exports or clears it"
+        return RunHeld(run, who, "It lets go as soon as it is done: try again then.")
+    pids = [pid for pid in there if pid != os.getpid()]
     if holder is None or holder.released:
         found = ", ".join(map(str, pids))
         who = f"process {found}" if found else "a process that has not said who it is"
@@ -288,6 +294,19 @@ def _held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
         "To only look, use the mirror: durable_nb.sql(...) or the CLI."
     )
     return RunHeld(run, describe(holder), advice)
+
+
+def _is_looking(pid: int, lock: Path) -> bool:
+    """Whether a process has the lock to keep others out only: it opened it for reading.
+
+    It leaves `owner.json` as it was, so that file would name somebody else.
+    """
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.path.samefile(entry.path, lock):
+                    return not entry.stat(follow_symlinks=False).st_mode & 0o200
+    return False
 
 
 def _close_in_child() -> None:

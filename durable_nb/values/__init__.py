@@ -9,6 +9,7 @@ from durable_nb.values.errors import (
     ArtifactMissing,
     ArtifactStoreDamaged,
     NotDigestible,
+    TextDamaged,
     ValueNotLoadable,
     WaitingForClass,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "DiskArtifacts",
     "NotDigestible",
     "Registry",
+    "TextDamaged",
     "ValueNotLoadable",
     "WaitingForClass",
     "decode",

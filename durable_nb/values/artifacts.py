@@ -44,34 +44,34 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
 #: Rows that diskcache keeps beside the settings: plain counters.
 _COUNTERS: Final = frozenset({"count", "size", "hits", "misses"})
 
-_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
-_VALUE_FILE: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val\Z")
-_INDEX: Final = "cache.db"
+SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
+VALUE_FILE: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val\Z")
+INDEX: Final = "cache.db"
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """A row of the index that must not be followed."""
 
 
-class _BytesOnly(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
+class BytesOnly(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
     """A disk for bytes under text keys; it never pickles, unpickles or leaves its folder."""
 
     def put(self, key: Any) -> tuple[str, bool]:
         """Take a text key."""
         if type(key) is not str:
-            raise _Refused("only text keys are stored")
+            raise Refused("only text keys are stored")
         return key, True
 
     def get(self, key: Any, raw: Any) -> str:
         """Read a text key."""
         if not raw or type(key) is not str:
-            raise _Refused("its key is pickled")
+            raise Refused("its key is pickled")
         return key
 
     def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, str, None]:
         """Write bytes to a file of their own, on disk with its folders when this returns."""
         if read or type(value) is not bytes:
-            raise _Refused("only bytes are stored")
+            raise Refused("only bytes are stored")
         _, full = self.filename(key, value)
         root = Path(self._directory)
         target = Path(full)
@@ -94,33 +94,33 @@ class _BytesOnly(diskcache.Disk):  # type: ignore[misc]  # diskcache has no type
     def fetch(self, mode: Any, filename: Any, value: Any, read: bool) -> IO[bytes]:
         """Open the file of a row; whoever asks reads and checks it."""
         if mode != diskcache.core.MODE_BINARY or value is not None:
-            raise _Refused("its row holds no file of bytes")
+            raise Refused("its row holds no file of bytes")
         path = self._inside(filename)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             raise  # diskcache reports it as a miss, and so do we
         except OSError as cause:
-            raise _Refused(f"its file cannot be opened ({cause.strerror})") from cause
+            raise Refused(f"its file cannot be opened ({cause.strerror})") from cause
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise _Refused("its file is no regular file")
+            raise Refused("its file is no regular file")
         return os.fdopen(descriptor, "rb")
 
     def remove(self, file_path: Any) -> None:
         """Remove the file of a replaced row, only ever inside the folder."""
         # The row is committed already: what cannot be removed is only a file that no row names.
-        with contextlib.suppress(_Refused, OSError):
+        with contextlib.suppress(Refused, OSError):
             os.remove(self._inside(file_path))
 
     def _inside(self, filename: Any) -> str:
         """Give the full path of a value file, refusing names that lead elsewhere."""
-        if not isinstance(filename, str) or not _VALUE_FILE.match(filename):
-            raise _Refused("its file name leads out of the folder")
+        if not isinstance(filename, str) or not VALUE_FILE.match(filename):
+            raise Refused("its file name leads out of the folder")
         root = os.path.realpath(self._directory)
         path = os.path.join(root, filename)
         if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
-            raise _Refused("its file name leads out of the folder")
+            raise Refused("its file name leads out of the folder")
         return path
 
 
@@ -154,7 +154,7 @@ class DiskArtifacts:
         self._prepare_folder()
         self._check_settings()
         try:
-            self._cache = diskcache.Cache(str(self.folder), disk=_BytesOnly, **SETTINGS)
+            self._cache = diskcache.Cache(str(self.folder), disk=BytesOnly, **SETTINGS)
         except (sqlite3.Error, diskcache.Timeout) as cause:
             raise ArtifactStoreDamaged(str(self.folder), str(cause)) from cause
         self._verify()
@@ -219,11 +219,19 @@ class DiskArtifacts:
         with self._lock:
             try:
                 found = list(self._cache)
-            except _Refused as cause:
+            except Refused as cause:
                 raise ArtifactStoreDamaged(
                     str(self.folder), f"a row was planted: {cause}"
                 ) from cause
         return iter(found)
+
+    def remove(self, sha256: str) -> None:
+        """Forget an artifact: its row first, then its file, so that no row names a missing one."""
+        with self._lock:
+            try:
+                self._cache.delete(sha256, retry=True)
+            except sqlite3.Error as cause:
+                raise ArtifactStoreDamaged(str(self.folder), str(cause)) from cause
 
     def close(self) -> None:
         """Close this thread's connection; those of other threads close with their threads."""
@@ -231,12 +239,12 @@ class DiskArtifacts:
 
     def _open(self, sha256: str) -> IO[bytes]:
         """Open the file of an artifact."""
-        if not _SHA256.match(sha256):
+        if not SHA256.match(sha256):
             raise ArtifactMissing(sha256)
         with self._lock:  # put replaces a damaged row and removes its file: never in between
             try:
                 reader: IO[bytes] | None = self._cache.get(sha256, read=True)
-            except _Refused as cause:
+            except Refused as cause:
                 raise ArtifactDamaged(sha256, str(cause)) from cause
             except sqlite3.DatabaseError as cause:
                 raise ArtifactStoreDamaged(str(self.folder), str(cause)) from cause
@@ -270,7 +278,7 @@ class DiskArtifacts:
 
     def _check_settings(self) -> None:
         """Check what the index says before diskcache acts on it, and set it right."""
-        index = self.folder / _INDEX
+        index = self.folder / INDEX
         if index.is_symlink():
             raise NotTrusted(str(index), "it is a symbolic link.", "Restore the index itself.")
         if not index.exists():
@@ -279,7 +287,7 @@ class DiskArtifacts:
             with contextlib.closing(sqlite3.connect(index, timeout=60)) as connection:
                 rows = connection.execute("SELECT key, value FROM Settings").fetchall()
                 for key, value in rows:
-                    self._check_setting(key, value)
+                    self._take_setting(key, value)
                 wrong = [(SETTINGS[k], k) for k, v in rows if k in SETTINGS and v != SETTINGS[k]]
                 connection.executemany("UPDATE Settings SET value = ? WHERE key = ?", wrong)
                 connection.commit()
@@ -288,17 +296,15 @@ class DiskArtifacts:
                 return  # killed before its first transaction: diskcache makes the tables
             raise ArtifactStoreDamaged(str(self.folder), str(cause)) from cause
 
-    def _check_setting(self, key: Any, value: Any) -> None:
+    def _take_setting(self, key: Any, value: Any) -> None:
         """Refuse a setting that diskcache does not have; note one that differs."""
-        if key in _COUNTERS and type(value) is int:
-            return
-        if key not in SETTINGS:
+        if is_foreign_setting(key, value):
             raise NotTrusted(
-                str(self.folder / _INDEX),
+                str(self.folder / INDEX),
                 f"it holds a setting {key!r} that diskcache does not have.",
                 "Restore the folder from a copy.",
             )
-        if value != SETTINGS[key]:
+        if key in SETTINGS and value != SETTINGS[key]:
             self.warnings.append(f"{key} was {value!r} and is {SETTINGS[key]!r} again")
 
     def _verify(self) -> None:
@@ -307,6 +313,11 @@ class DiskArtifacts:
             if getattr(self._cache, key, None) != value:
                 raise ArtifactStoreDamaged(str(self.folder), f"{key} cannot be set to {value!r}")
         _fsync_folder(self.folder)
+
+
+def is_foreign_setting(key: Any, value: Any) -> bool:
+    """Tell whether a row of the settings is none that diskcache writes."""
+    return key not in SETTINGS and not (key in _COUNTERS and type(value) is int)
 
 
 def _fsync_folder(folder: Path) -> None:

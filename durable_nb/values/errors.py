@@ -37,6 +37,14 @@ class ValueNotLoadable(DurableError):
         )
 
 
+class TextDamaged(ValueNotLoadable):
+    """The recorded text of a value is not one that this package wrote."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__("value", f"its text is damaged ({cause})")
+        self.args = (cause,)
+
+
 class WaitingForClass(DurableError):
     """A recorded value is of a class that is not defined in this kernel yet."""
 

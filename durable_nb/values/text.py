@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from durable_nb.model.errors import DurableError, NotRecordable
 from durable_nb.values.build import Unbuilt, build
 from durable_nb.values.dissect import dissect
-from durable_nb.values.errors import ValueNotLoadable
+from durable_nb.values.errors import TextDamaged, ValueNotLoadable
 from durable_nb.values.nodes import INLINE_LIMIT, BadForm, from_json, to_json
 from durable_nb.values.parts import type_name
 from durable_nb.values.plain import plain_text, write_json
@@ -174,7 +174,7 @@ def _decode(text: str, artifacts: Artifacts, registry: Registry) -> Any:
     try:
         table = from_json(tree)
     except ValueError as cause:
-        raise ValueNotLoadable("value", f"its text is damaged ({cause})") from cause
+        raise TextDamaged(str(cause)) from cause
     return build(table, registry, artifacts.get)
 
 
@@ -183,7 +183,7 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as cause:
-        raise ValueNotLoadable("value", f"its text is damaged ({cause})") from cause
+        raise TextDamaged(str(cause)) from cause
 
 
 def _no_constant(name: str) -> Any:

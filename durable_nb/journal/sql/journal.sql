@@ -39,3 +39,8 @@ SELECT seq, op, kind, ts, epoch, body FROM j.main.records
 -- name: tail
 -- What lies after the last acknowledged record: read again after any failed commit.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records WHERE seq > $seq ORDER BY seq
+
+-- name: look_only
+-- Before a foreign file is read: whatever it holds can reach no file and no network.
+SET enable_external_access = false;
+SET lock_configuration = true

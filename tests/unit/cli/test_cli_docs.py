@@ -136,6 +136,8 @@ def steady(text: str, folder: Path) -> str:
         (re.escape(str(folder)), "/home/ada/shop"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00)?", "TIME"),
         (r"dnb-[0-9a-f]{32}", "KEY"),
+        (r"\b[0-9a-f]{32}\b", "ID"),
+        (r"\([\d,]+ bytes\)", "(SIZE)"),
     ):
         text = re.sub(pattern, word, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
@@ -153,6 +155,9 @@ def a_kernel_that_finds_a_change() -> None:
 
 def said(line: str) -> str:
     """Do a line of a transcript, with `; echo "exit $?"` at its end or not."""
+    if line.startswith("rm "):
+        Path(line.removeprefix("rm ")).unlink()
+        return ""
     if line.startswith("durable-nb keep"):
         a_kernel_that_finds_a_change()
     call, asks, _ = line.partition('; echo "exit $?"')
