@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ _FIELDS: Final = struct.Struct("<8sQQ16s16s")
 _OLD_MAGIC: Final = b"dnbhead1"
 _OLD_FIELDS: Final = struct.Struct("<8sQQ16s")
 _SUM: Final = 16
+#: A run id as this package mints it; one that a foreign journal brings along is not kept here.
+_RUN_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Head:
     def write(self, state: HeadState) -> None:
         """Put the state into the older slot, without fsync."""
         self._count += 1
-        run_id = bytes.fromhex(self.run_id)
+        run_id = bytes.fromhex(self.run_id) if _RUN_ID.match(self.run_id) else b""
         fields = _FIELDS.pack(_MAGIC, self._count, state.seq, state.digest, run_id)
         check = hashlib.blake2b(fields, digest_size=_SUM).digest()
         os.pwrite(self._fd, fields + check, (self._count & 1) * SLOT)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import durable_nb as dnb
-from durable_nb.journal import Head
+from durable_nb.journal import Head, HeadState
 from durable_nb.model.adoption import is_elsewhere
 
 
@@ -138,6 +138,18 @@ def test_the_run_id_and_with_it_the_keys_outlive_the_loss_of_every_record(tmp_pa
         run.accept("looked")
         run.step("pay").call(lambda: 1)
         assert keys(run)["pay"] == key
+
+
+@pytest.mark.parametrize("odd", ["", "no digits", "ab" * 40])
+def test_a_run_id_that_is_none_of_ours_is_not_kept_in_the_head(tmp_path, odd):
+    """A journal from elsewhere may say anything; the head is written after each record."""
+    head = Head(tmp_path / "head")
+    head.run_id = odd
+    head.write(HeadState(1, bytes(16)))
+    head.close()
+    again = Head(tmp_path / "head")
+    assert (again.read(), again.run_id) == (HeadState(1, bytes(16)), "")
+    again.close()
 
 
 def test_a_head_without_a_run_id_is_still_read(tmp_path):
