@@ -5,17 +5,39 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.lib.recfunctions
 
-from durable_nb.values.parts import CannotTake, Codec, Parts
+from durable_nb.values.parts import CannotTake, Codec, Parts, Shape
+
+_DTYPE_ADVICE: Final = "use a dtype of fixed size, or tolist()"
 
 
 def _dtype_to_json(dtype: Any) -> Any:
-    """Write a dtype as numpy's own file format does."""
+    """Write a dtype as numpy's own file format does, and whether its fields are aligned."""
     if dtype.hasobject or dtype.kind == "T":
-        raise CannotTake(f"numpy array of dtype {dtype}", "use a dtype of fixed size, or tolist()")
-    if dtype.metadata:
+        raise CannotTake(f"numpy array of dtype {dtype}", _DTYPE_ADVICE)
+    if _has_metadata(dtype):
         raise CannotTake("numpy dtype with metadata", "drop the metadata")
-    return _lists(np.lib.format.dtype_to_descr(dtype))
+    if dtype.names is None and dtype.subdtype is None:
+        return dtype.str
+    base, shape = dtype.subdtype or (dtype, ())
+    try:
+        descr = _lists(np.lib.format.dtype_to_descr(base))
+    except ValueError as cause:  # fields that overlap or stand out of order
+        raise CannotTake(f"numpy array of dtype {dtype}", "repack its fields") from cause
+    if base.isalignedstruct:
+        descr = {"aligned": descr}
+    descr = [descr, list(shape)] if shape else descr
+    if repr(dtype_from_json(descr)) != repr(dtype):
+        raise CannotTake(f"numpy array of dtype {dtype}", "repack its fields")
+    return descr
+
+
+def _has_metadata(dtype: Any) -> bool:
+    """Say whether a dtype or one inside it carries metadata, which no text shows."""
+    inner = [field[0] for field in (dtype.fields or {}).values()]
+    inner += [dtype.subdtype[0]] if dtype.subdtype else []
+    return bool(dtype.metadata) or any(map(_has_metadata, inner))
 
 
 def _lists(descr: Any) -> Any:
@@ -27,6 +49,8 @@ def _tuples(descr: Any) -> Any:
     """Turn the fields of a descr back into tuples."""
     if isinstance(descr, str):
         return descr
+    if isinstance(descr, dict):
+        return _aligned(np.lib.format.descr_to_dtype(_tuples(descr["aligned"])))
     fields = []
     for name, kind, *shape in descr:
         title = tuple(name) if isinstance(name, list) else name
@@ -41,13 +65,27 @@ def _kind(kind: Any) -> Any:
     return _tuples(kind)
 
 
+def _aligned(dtype: Any) -> Any:
+    """Give a record dtype the mark that its fields stand where a C compiler puts them."""
+    places = [dtype.fields[name] for name in dtype.names]
+    spec: Any = {
+        "names": list(dtype.names),
+        "formats": [place[0] for place in places],
+        "offsets": [place[1] for place in places],
+        "titles": [place[2] if len(place) > 2 else None for place in places],
+        "itemsize": dtype.itemsize,
+    }
+    return np.dtype(spec, align=True)
+
+
 def _sizes(value: list[Any]) -> bool:
     return all(type(size) is int for size in value)
 
 
 def dtype_from_json(descr: Any) -> Any:
     """Read a dtype; anything that holds Python objects is refused."""
-    dtype = np.lib.format.descr_to_dtype(_kind(descr))
+    kind = _kind(descr)
+    dtype = kind if isinstance(kind, np.dtype) else np.lib.format.descr_to_dtype(kind)
     if dtype.hasobject:
         raise ValueError("a dtype of Python objects")
     return dtype
@@ -62,14 +100,25 @@ def _array(value: Any) -> Parts:
         data["readonly"] = True
     if value.dtype == object and value.dtype.kind == "O":
         return Parts({**data, "dtype": "O"}, tuple(value.ravel().tolist()))
-    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=value.tobytes())
+    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=_raw(value))
+
+
+def _raw(value: Any) -> bytes | memoryview:
+    """Give the bytes of an array in C order: a view of them where they lie so."""
+    if value.nbytes == 0:
+        return b""
+    flat: Any = np.ascontiguousarray(value).reshape(-1)
+    return memoryview(flat.view(np.uint8))
 
 
 def _array_content(value: Any) -> Parts:
-    """Digest content and shape; how it lies in memory is no part of it."""
+    """Digest content and shape; how it lies in memory is no part of it, nor what pads records."""
     parts = _array(value)
+    blob = parts.blob
+    if value.dtype.names:
+        blob = _raw(np.lib.recfunctions.repack_fields(value, recurse=True))
     data = {key: parts.data[key] for key in ("shape", "dtype")}
-    return Parts(data, parts.items, blob=parts.blob)
+    return Parts(data, parts.items, blob=blob)
 
 
 def _to_array(parts: Parts) -> Any:
@@ -88,6 +137,22 @@ def _to_array(parts: Parts) -> Any:
     if parts.data.get("readonly"):
         array.flags.writeable = False
     return array
+
+
+def _masked(value: Any) -> Parts:
+    """Take a masked array: all cells, those under the mask too, the mask and what fills it."""
+    if value.baseclass is not np.ndarray:
+        raise CannotTake(f"masked array over {value.baseclass.__qualname__}", "use np.asarray")
+    mask = None if value.mask is np.ma.nomask else value.mask
+    filler = getattr(value, "_fill_value", None)  # `fill_value` would set the default
+    inner = {"data": value.data, "mask": mask, "fill": filler}
+    return Parts({"hard": value.hardmask}, tuple(inner.values()), Shape.NAMED, tuple(inner))
+
+
+def _to_masked(parts: Parts) -> Any:
+    data, mask, filler = parts.items
+    mask = np.ma.nomask if mask is None else mask
+    return np.ma.MaskedArray(data, mask, fill_value=filler, hard_mask=parts.data["hard"])
 
 
 def _scalar(value: Any) -> Parts:
@@ -109,6 +174,8 @@ def _is_dtype(cls: type) -> bool:
 
 ROWS: Final[tuple[Codec, ...]] = (
     Codec("numpy.ndarray", np.ndarray, _array, _to_array, digested=_array_content, mutable=True),
+    Codec("numpy.MaskedArray", np.ma.MaskedArray, _masked, _to_masked, mutable=True),
+    Codec("numpy.masked", type(np.ma.masked), lambda v: Parts(), lambda p: np.ma.masked),
     Codec("numpy.scalar", _is_scalar, _scalar, _to_scalar),
     Codec(
         "numpy.dtype",

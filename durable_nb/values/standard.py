@@ -184,7 +184,7 @@ def _blob(value: bytes | bytearray) -> Parts:
 def _bytes(parts: Parts) -> bytes:
     if parts.blob is None:
         raise ValueError("its bytes are not there")
-    return parts.blob
+    return bytes(parts.blob)
 
 
 def _surrogates(value: str) -> Parts:
