@@ -19,6 +19,8 @@ def _dtype_to_json(dtype: Any) -> Any:
     if _has_metadata(dtype):
         raise CannotTake("numpy dtype with metadata", "drop the metadata")
     if dtype.names is None and dtype.subdtype is None:
+        if np.dtype(dtype.str) != dtype:  # of another library, whose text says only its size
+            raise CannotTake(f"numpy array of dtype {dtype}", "use a dtype of numpy itself")
         return dtype.str
     base, shape = dtype.subdtype or (dtype, ())
     try:
@@ -107,7 +109,9 @@ def _raw(value: Any) -> bytes | memoryview:
     """Give the bytes of an array in C order: a view of them where they lie so."""
     if value.nbytes == 0:
         return b""
-    flat: Any = np.ascontiguousarray(value).reshape(-1)
+    if not value.flags.c_contiguous:
+        return bytes(value.tobytes())
+    flat: Any = value.reshape(-1)
     return memoryview(flat.view(np.uint8))
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from durable_nb.values.parts import CannotTake
+from durable_nb.values.tables import copied
 
 #: Labels up to this many are written as readable JSON; more go as an Arrow array.
 _LISTED: Final = 1_000
@@ -65,28 +66,10 @@ def give(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
     return _GIVERS[facts["kind"]](facts, bulk, inner)
 
 
-def fill(target: Any, bulk: Any) -> Any:
-    """Copy numbers into an array; a gap among them is damage."""
-    if not isinstance(bulk, (pa.Array, pa.ChunkedArray)):
-        target[...] = bulk
-        return target
-    if bulk.null_count:
-        raise ValueError("gaps in a column that has none")
-    at = 0
-    for chunk in bulk.chunks if isinstance(bulk, pa.ChunkedArray) else [bulk]:
-        target[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
-        at += len(chunk)
-    if at != len(target):
-        raise ValueError(f"{at} cells where {len(target)} are expected")
-    return target
-
-
-def _numbers(bulk: Any, dtype: Any = None) -> Any:
-    """Give an array of our own that can be written to."""
-    if isinstance(bulk, np.ndarray):
-        bulk.flags.writeable = True  # pandas shows what it holds read-only; this is a copy
-        return bulk
-    return fill(np.empty(len(bulk), dtype or bulk.type.to_pandas_dtype()), bulk)
+def _ours(values: Any) -> Any:
+    """Make a decoded array one that can be written to: pandas shows what it holds read-only."""
+    values.flags.writeable = True
+    return values
 
 
 def stored(dtype: Any) -> Any:
@@ -130,11 +113,11 @@ def _give_numpy(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> 
     dtype = np.dtype(facts["dtype"])
     if dtype.kind not in "biufmM":
         raise ValueError(f"no numbers: {dtype}")
-    return _numbers(bulk, stored(dtype)).view(dtype)
+    return _ours(bulk).view(dtype)
 
 
 def _give_array(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
-    return _numbers(inner[0])
+    return _ours(inner[0])
 
 
 def _give_texts(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
@@ -199,9 +182,9 @@ _MASKED: Final[Mapping[str, Callable[..., Any]]] = {
 
 def _give_masked(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
     name = facts["dtype"]
-    gaps = np.array(bulk.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-    full = bulk.fill_null(False if name == "boolean" else 0)
-    values = _numbers(full, "?" if name == "boolean" else name.lower())
+    gaps = np.array(bulk.is_null().to_numpy(**copied(bulk)), dtype=bool)
+    full = bulk.fill_null(False if name == "boolean" else 0) if bulk.null_count else bulk
+    values = np.array(full.to_numpy(**copied(full)), "?" if name == "boolean" else name.lower())
     return _MASKED[name](values, gaps)
 
 
@@ -212,7 +195,7 @@ def _category(array: Any) -> Cells:
 
 def _give_category(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
     dtype = pd.CategoricalDtype(inner[0], ordered=facts["ordered"])
-    return pd.Categorical.from_codes(_numbers(bulk), dtype=dtype)
+    return pd.Categorical.from_codes(_ours(bulk), dtype=dtype)
 
 
 def _zoned(array: Any) -> Cells:
@@ -220,7 +203,7 @@ def _zoned(array: Any) -> Cells:
 
 
 def _give_zoned(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
-    ticks = _numbers(bulk).view(f"M8[{facts['unit']}]")
+    ticks = _ours(bulk).view(f"M8[{facts['unit']}]")
     return pd.DatetimeIndex(ticks).tz_localize("UTC").tz_convert(inner[0]).array
 
 
@@ -229,7 +212,7 @@ def _period(array: Any) -> Cells:
 
 
 def _give_period(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
-    ordinals = _numbers(bulk)
+    ordinals = _ours(bulk)
     return pd.arrays.PeriodArray(ordinals, dtype=pd.PeriodDtype(facts["freq"]))
 
 

@@ -89,6 +89,11 @@ def _array(of: _Column, value: Any) -> Parts:
 def _labels(index: Any, of: _Column) -> dict[str, Any]:
     """Give the content of an index with its kind, names and frequency."""
     names = list(index.names)
+    if of is column_content and isinstance(index, pd.RangeIndex):
+        return {"names": names, "range": [index.start, index.stop, index.step]}
+    if isinstance(index, pd.MultiIndex) and of is column_content:
+        levels = [_labels(level, of) for level in index.levels]
+        return {"names": names, "levels": levels, "codes": [still(codes) for codes in index.codes]}
     if isinstance(index, pd.MultiIndex):
         levels = [_labels(index.get_level_values(place), of) for place in range(index.nlevels)]
         return {"kind": "MultiIndex", "names": names, "levels": levels}

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from durable_nb.values import frames_v1
-from durable_nb.values.cells import Cells, fill, give, stored, take
+from durable_nb.values.cells import Cells, give, take
 from durable_nb.values.frame_content import (
     array_content,
     array_digested,
@@ -28,7 +28,7 @@ from durable_nb.values.frame_content import (
     series_content,
     series_digested,
 )
-from durable_nb.values.parquet import read_columns, write_columns
+from durable_nb.values.parquet import Columns, write_columns
 from durable_nb.values.parts import CannotTake, Codec, Parts, Shape
 
 _ADVICE: Final = "convert that part first, or name what to keep with record="
@@ -64,7 +64,8 @@ def _counted(cells: Cells) -> dict[str, Any]:
     if cells.inner:
         facts["inner"] = len(cells.inner)
     if cells.bulk is not None:
-        facts["bulk"] = True
+        plain = isinstance(cells.bulk, np.ndarray)
+        facts["bulk"] = cells.bulk.dtype.str if plain else "texts"
     return facts
 
 
@@ -73,11 +74,13 @@ def _to_frame(parts: Parts) -> Any:
     items = iter(parts.items)
     columns, index = next(items), next(items)
     attrs = next(items) if "attrs" in parts.names else None
-    bulks = read_columns(parts.blob) if parts.blob is not None else iter(())
+    bulks = None if parts.blob is None else Columns(parts.blob)
     frame = _block(kinds, bulks, len(index))
     if frame is None:
-        cells = {place: _given(facts, bulks, items) for place, facts in enumerate(kinds)}
-        frame = pd.DataFrame(cells, index=pd.RangeIndex(len(index)))
+        rows = len(index)
+        cells = {n: _given(facts, bulks, rows, items) for n, facts in enumerate(kinds)}
+        small = len(kinds) * rows <= _SMALL
+        frame = pd.DataFrame(cells, index=pd.RangeIndex(rows), copy=small)
     frame.index, frame.columns = index, columns
     if attrs is not None:
         frame.attrs = attrs
@@ -85,23 +88,29 @@ def _to_frame(parts: Parts) -> Any:
     return frame
 
 
-def _block(kinds: list[Any], bulks: Iterator[Any], rows: int) -> Any:
+#: Cells up to which columns of one dtype are gathered in one piece of memory, which copies them.
+_SMALL: Final = 1_000_000
+
+
+def _block(kinds: list[Any], bulks: Columns | None, rows: int) -> Any:
     """Make a frame of numbers of one dtype in place, or None: a large one is never there twice."""
     names = {facts.get("dtype") if facts["kind"] == "numpy" else None for facts in kinds}
-    if len(names) != 1 or None in names:
+    if len(names) != 1 or None in names or bulks is None:
         return None
-    (name,) = names
-    dtype = np.dtype(str(name))
-    block = np.empty((len(kinds), rows), stored(dtype))
-    for row, bulk in zip(block, bulks, strict=True):
-        fill(row, bulk)
-    return pd.DataFrame(block.view(dtype).T, copy=False)
+    block: Any = np.empty((len(kinds), rows), kinds[0]["bulk"])
+    for row in block:
+        bulks.numbers(row)
+    return pd.DataFrame(block.view(kinds[0]["dtype"]).T, copy=False)
 
 
-def _given(facts: Mapping[str, Any], bulks: Iterator[Any], items: Iterator[Any]) -> Any:
+def _given(facts: Mapping[str, Any], bulks: Columns | None, rows: int, items: Iterator[Any]) -> Any:
     """Put one column together; objects stay objects, whatever pandas would make of them."""
     inner = tuple(next(items) for _ in range(facts.get("inner", 0)))
-    cells = give(facts, next(bulks) if facts.get("bulk") else None, inner)
+    bulk = None
+    if bulks is not None and "bulk" in facts:
+        kind = facts["bulk"]
+        bulk = bulks.texts() if kind == "texts" else bulks.numbers(np.empty(rows, kind))
+    cells = give(facts, bulk, inner)
     return pd.Series(cells, dtype=object, copy=False) if cells.dtype == object else cells
 
 

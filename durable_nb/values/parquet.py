@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -47,27 +47,65 @@ def write_columns(columns: Sequence[Any]) -> bytes:
     return sink.getvalue()
 
 
-def read_columns(blob: bytes | memoryview) -> Iterator[Any]:
-    """Read the columns one after the other.
+class Columns:
+    """The columns of such a file, read one after the other.
+
+    Parameters
+    ----------
+    blob : bytes
+        What `write_columns` gave.
 
     Raises
     ------
     ValueError
         It is no file of ours.
     """
-    if b"ARROW:" in footer(blob):
-        raise ValueError("a Parquet file with a schema of its own")
-    file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(blob)), pre_buffer=False)
-    if any(map(_foreign, file.schema_arrow)):
-        raise ValueError("a Parquet file with other types than numbers and texts")
-    count = file.metadata.num_columns
-    step = max(1, _AT_A_TIME // (8 * max(1, file.metadata.num_rows)))
-    for start in range(0, count, step):
-        names = [str(place) for place in range(start, min(start + step, count))]
-        table = file.read(columns=names, use_threads=False)
-        if table.column_names != names:
-            raise ValueError("a Parquet file with other columns")
-        yield from table.columns
+
+    def __init__(self, blob: bytes | memoryview) -> None:
+        if b"ARROW:" in footer(blob):
+            raise ValueError("a Parquet file with a schema of its own")
+        self._file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(blob)), pre_buffer=False)
+        if any(map(_foreign, self._file.schema_arrow)):
+            raise ValueError("a Parquet file with other types than numbers and texts")
+        self._rows = self._file.metadata.num_rows
+        self._step = max(1, _AT_A_TIME // (8 * max(1, self._rows)))
+        self._next = 0
+        self._ahead: list[Any] = []
+
+    def texts(self) -> Any:
+        """Read the next column as a chunked array of Arrow, gaps and all."""
+        if not self._ahead:
+            self._ahead = self._file.read(self._names(), use_threads=False).columns[::-1]
+        return self._ahead.pop()
+
+    def numbers(self, target: Any) -> Any:
+        """Read the next column into an array, a tall one piece by piece; give that array."""
+        if len(target) != self._rows:
+            raise ValueError(f"{self._rows} cells where {len(target)} are expected")
+        if self._step > 1 or self._ahead:
+            return _copy(target, self.texts())
+        names, at = self._names(), 0
+        for group in range(self._file.num_row_groups):
+            piece = self._file.read_row_group(group, names, use_threads=False).column(0)
+            _copy(target[at : at + len(piece)], piece)
+            at += len(piece)
+        return target
+
+    def _names(self) -> list[str]:
+        """Name the columns that are read next."""
+        start, self._next = self._next, self._next + self._step
+        return [str(n) for n in range(start, min(self._next, self._file.metadata.num_columns))]
+
+
+def _copy(target: Any, column: Any) -> Any:
+    """Copy numbers into an array; a gap among them is damage."""
+    if column.null_count or len(column) != len(target):
+        raise ValueError("a column of numbers with gaps")
+    at = 0
+    for chunk in column.chunks:
+        target[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        at += len(chunk)
+    return target
 
 
 def footer(blob: bytes | memoryview) -> bytes:

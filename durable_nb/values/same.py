@@ -80,7 +80,7 @@ def _alike(mine: Parts, theirs: Parts) -> bool:
 
 def _same_bytes(one: bytes | memoryview | None, two: bytes | memoryview | None) -> bool:
     """Compare bulk content; views a piece at a time, since Python compares them by element."""
-    if not (isinstance(one, memoryview) and isinstance(two, memoryview)):
+    if one is None or two is None or (type(one) is bytes and type(two) is bytes):
         return one == two
     return len(one) == len(two) and all(
         bytes(one[at : at + _PIECE]) == bytes(two[at : at + _PIECE])

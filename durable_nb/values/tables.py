@@ -125,13 +125,13 @@ def column_content(column: Any) -> Any:
         column = column.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
         kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        gaps = column.is_null().to_numpy(**_copied(column)) if column.null_count else None
+        gaps = column.is_null().to_numpy(**copied(column)) if column.null_count else None
         full = pc.fill_null(column, 0) if column.null_count else column
-        return {"cells": still(full.to_numpy(**_copied(column))), "gaps": gaps}
+        return {"cells": still(full.to_numpy(**copied(column))), "gaps": gaps}
     return column.to_pylist()
 
 
-def _copied(column: Any) -> dict[str, bool]:
+def copied(column: Any) -> dict[str, bool]:
     """Allow a copy, which a chunked array does not need to be told."""
     return {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
 
