@@ -9,6 +9,10 @@ import numpy.lib.recfunctions
 
 from durable_nb.values.parts import CannotTake, Codec, Parts, Shape
 
+#: Bytes of a long double of an x86 processor, whose other bytes hold whatever was there before.
+_X87: Final = 10
+_PADDED: Final = (np.longdouble, np.clongdouble) if np.finfo(np.longdouble).nmant == 63 else ()
+
 _DTYPE_ADVICE: Final = "use a dtype of fixed size, or tolist()"
 
 
@@ -23,16 +27,27 @@ def _dtype_to_json(dtype: Any) -> Any:
             raise CannotTake(f"numpy array of dtype {dtype}", "use a dtype of numpy itself")
         return dtype.str
     base, shape = dtype.subdtype or (dtype, ())
+    descr = _fields_to_json(base) if base.names is not None else _dtype_to_json(base)
+    return [descr, list(shape)] if shape else descr
+
+
+def _fields_to_json(dtype: Any) -> Any:
+    """Write a record dtype: as numpy's file format does where that is all of it, else in full."""
     try:
-        descr = _lists(np.lib.format.dtype_to_descr(base))
-    except ValueError as cause:  # fields that overlap or stand out of order
-        raise CannotTake(f"numpy array of dtype {dtype}", "repack its fields") from cause
-    if base.isalignedstruct:
-        descr = {"aligned": descr}
-    descr = [descr, list(shape)] if shape else descr
-    if repr(dtype_from_json(descr)) != repr(dtype):
-        raise CannotTake(f"numpy array of dtype {dtype}", "repack its fields")
-    return descr
+        descr = _lists(np.lib.format.dtype_to_descr(dtype))
+        if repr(dtype_from_json(descr)) == repr(dtype):
+            return descr
+    except ValueError:  # fields that overlap or stand out of order
+        pass
+    places = [dtype.fields[name] for name in dtype.names]
+    return {
+        "names": list(dtype.names),
+        "formats": [_dtype_to_json(place[0]) for place in places],
+        "offsets": [place[1] for place in places],
+        "titles": [place[2] if len(place) > 2 else None for place in places],
+        "itemsize": dtype.itemsize,
+        "aligned": dtype.isalignedstruct,
+    }
 
 
 def _has_metadata(dtype: Any) -> bool:
@@ -51,8 +66,6 @@ def _tuples(descr: Any) -> Any:
     """Turn the fields of a descr back into tuples."""
     if isinstance(descr, str):
         return descr
-    if isinstance(descr, dict):
-        return _aligned(np.lib.format.descr_to_dtype(_tuples(descr["aligned"])))
     fields = []
     for name, kind, *shape in descr:
         title = tuple(name) if isinstance(name, list) else name
@@ -62,32 +75,30 @@ def _tuples(descr: Any) -> Any:
 
 def _kind(kind: Any) -> Any:
     """Read the dtype of a field; a sub-array is `[dtype, [shape]]`, a record a list of fields."""
-    if isinstance(kind, list) and len(kind) == 2 and isinstance(kind[1], list) and _sizes(kind[1]):
-        return (_kind(kind[0]), tuple(kind[1]))
-    return _tuples(kind)
+    return (_kind(kind[0]), tuple(kind[1])) if _is_sub_array(kind) else _tuples(kind)
 
 
-def _aligned(dtype: Any) -> Any:
-    """Give a record dtype the mark that its fields stand where a C compiler puts them."""
-    places = [dtype.fields[name] for name in dtype.names]
-    spec: Any = {
-        "names": list(dtype.names),
-        "formats": [place[0] for place in places],
-        "offsets": [place[1] for place in places],
-        "titles": [place[2] if len(place) > 2 else None for place in places],
-        "itemsize": dtype.itemsize,
-    }
-    return np.dtype(spec, align=True)
+def _is_sub_array(descr: Any) -> bool:
+    if not isinstance(descr, list) or len(descr) != 2 or not isinstance(descr[1], list):
+        return False
+    return all(type(size) is int for size in descr[1])
 
 
-def _sizes(value: list[Any]) -> bool:
-    return all(type(size) is int for size in value)
+def _in_full(descr: dict[str, Any]) -> Any:
+    """Read a record dtype that was written in full."""
+    spec: Any = {key: descr[key] for key in ("names", "offsets", "titles", "itemsize")}
+    spec["formats"] = [dtype_from_json(kind) for kind in descr["formats"]]
+    return np.dtype(spec, align=descr["aligned"])
 
 
 def dtype_from_json(descr: Any) -> Any:
     """Read a dtype; anything that holds Python objects is refused."""
-    kind = _kind(descr)
-    dtype = kind if isinstance(kind, np.dtype) else np.lib.format.descr_to_dtype(kind)
+    if isinstance(descr, dict):
+        dtype: Any = _in_full(descr)
+    elif _is_sub_array(descr):
+        dtype = np.dtype((dtype_from_json(descr[0]), tuple(descr[1])))
+    else:
+        dtype = np.lib.format.descr_to_dtype(_tuples(descr))
     if dtype.hasobject:
         raise ValueError("a dtype of Python objects")
     return dtype
@@ -102,17 +113,28 @@ def _array(value: Any) -> Parts:
         data["readonly"] = True
     if value.dtype == object and value.dtype.kind == "O":
         return Parts({**data, "dtype": "O"}, tuple(value.ravel().tolist()))
-    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=_raw(value))
+    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=raw(value))
 
 
-def _raw(value: Any) -> bytes | memoryview:
+def raw(value: Any) -> bytes | memoryview:
     """Give the bytes of an array in C order: a view of them where they lie so."""
     if value.nbytes == 0:
         return b""
+    if value.dtype.type in _PADDED:
+        return _without_padding(value)
     if not value.flags.c_contiguous:
         return bytes(value.tobytes())
     flat: Any = value.reshape(-1)
     return memoryview(flat.view(np.uint8))
+
+
+def _without_padding(value: Any) -> bytes:
+    """Give the bytes of long doubles with zeros where the processor has no bits."""
+    single = np.dtype(np.longdouble).itemsize
+    cells = np.frombuffer(bytearray(value.tobytes()), "u1").reshape(-1, single)
+    unused = slice(_X87, None) if value.dtype.isnative else slice(0, single - _X87)
+    cells[:, unused] = 0
+    return bytes(cells.tobytes())
 
 
 def _array_content(value: Any) -> Parts:
@@ -120,7 +142,7 @@ def _array_content(value: Any) -> Parts:
     parts = _array(value)
     blob = parts.blob
     if value.dtype.names:
-        blob = _raw(np.lib.recfunctions.repack_fields(value, recurse=True))
+        blob = raw(np.lib.recfunctions.repack_fields(value, recurse=True))
     data = {key: parts.data[key] for key in ("shape", "dtype")}
     return Parts(data, parts.items, blob=blob)
 
@@ -160,7 +182,7 @@ def _to_masked(parts: Parts) -> Any:
 
 
 def _scalar(value: Any) -> Parts:
-    return Parts({"dtype": _dtype_to_json(value.dtype)}, blob=value.tobytes())
+    return Parts({"dtype": _dtype_to_json(value.dtype)}, blob=raw(np.asarray(value)))
 
 
 def _to_scalar(parts: Parts) -> Any:

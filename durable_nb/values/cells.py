@@ -229,20 +229,23 @@ def _give_interval(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) 
 def _sparse(array: Any) -> Cells:
     """Take a sparse array: the cells that are stored, where they are, and what fills the rest."""
     facts = {"kind": "sparse", "layout": array.kind, "length": len(array)}
-    where = array.sp_index
-    places = (where.indices,) if array.kind == "integer" else (where.blocs, where.blengths)
-    return Cells(facts, None, (array.sp_values, array.fill_value, array.dtype.subtype.str, *places))
+    places = array.sp_index.to_int_index().indices
+    return Cells(facts, None, (array.sp_values, array.fill_value, places))
 
 
 def _give_sparse(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
-    values, filler, subtype, *places = inner
-    # the classes of these indexes have no public name
-    kind: Any = type(pd.arrays.SparseArray([1.0], kind=facts["layout"]).sp_index)
-    where = kind(facts["length"], *places)
+    values, filler, places = inner
+    kind: Any = pd.arrays.SparseArray
+    layout, length = facts["layout"], facts["length"]
+    if hasattr(kind, "from_indices"):
+        return kind.from_indices(values, places, length, filler, layout, values.dtype)
+    # before pandas 3.1 the classes of these indexes had no public name
+    where: Any = type(kind([1.0], kind="integer").sp_index)
+    where = where(length, places)
+    where = where if layout == "integer" else where.to_block_index()
     if len(values) != where.npoints:
         raise ValueError("a sparse array whose cells have no places")
-    dtype = pd.SparseDtype(np.dtype(subtype), filler)
-    return pd.arrays.SparseArray(values, sparse_index=where, fill_value=filler, dtype=dtype)
+    return kind(values, sparse_index=where, dtype=pd.SparseDtype(values.dtype, filler))
 
 
 def _arrow(array: Any) -> Cells:

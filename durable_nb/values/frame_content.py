@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from durable_nb.values.arrays import raw
 from durable_nb.values.cells import masked_parts, only_texts, string_texts
 from durable_nb.values.parts import Parts, Shape
 from durable_nb.values.plain import is_clean
@@ -114,7 +115,7 @@ def column_digest(column: Any) -> dict[str, Any]:
         ends = [column_digest(array.left), column_digest(array.right)]
         return {"dtype": str(dtype), "closed": array.closed, "cells": ends}
     if isinstance(dtype, np.dtype) and dtype.kind in "biufcmM":
-        return {"dtype": dtype.str, "cells": column.to_numpy().tobytes()}
+        return {"dtype": dtype.str, "cells": bytes(raw(column.to_numpy()))}
     # the dtype in full, since two kinds of strings share a short name
     return {"dtype": f"{type(dtype).__name__} {dtype!r}", "cells": column.tolist()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import re
 from typing import Any, Final
@@ -13,7 +12,9 @@ import pandas as pd
 from durable_nb.values.parquet import footer
 from durable_nb.values.parts import Parts
 
-_SCHEMA: Final = re.compile(rb"ARROW:schema[\x00-\x2a]{1,6}([A-Za-z0-9+/]+=*)", re.DOTALL)
+#: The key of Arrow's schema in the metadata of a Parquet file; its value follows as one byte for
+#: the field, a length of seven bits a byte, and text in base64.
+_SCHEMA: Final = re.compile(rb"ARROW:schema\x18([\x80-\xff]*[\x00-\x7f])", re.DOTALL)
 #: Extension types that pandas itself registers, as a schema writes them: length and text.
 _OF_PANDAS: Final = re.compile(rb"\x0d\0\0\0pandas\.period\0|\x0f\0\0\0pandas\.interval\0")
 
@@ -30,11 +31,12 @@ def _read(parts: Parts) -> Any:
 
 def _check(metadata: bytes) -> None:
     """Refuse extension types of any other library, whose code would run to read them."""
-    found = _SCHEMA.search(metadata)
-    try:
-        schema = base64.b64decode(found[1]) if found else b""
-    except binascii.Error as cause:
-        raise ValueError("a Parquet file whose schema is damaged") from cause
+    if metadata.count(b"ARROW:") != len(_SCHEMA.findall(metadata)):
+        raise ValueError("a Parquet file whose schema cannot be told")
+    schema = b""
+    for found in _SCHEMA.finditer(metadata):
+        size = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(found[1]))
+        schema += base64.b64decode(metadata[found.end() :][:size])
     if schema.count(b"ARROW:extension:name") != len(_OF_PANDAS.findall(schema)):
         raise ValueError("a Parquet file with types of another library")
 
