@@ -35,8 +35,8 @@ def difference(one: Any, two: Any, trail: Trail, registry: Registry) -> Differen
         kind = type(a)
         if type(b) is not kind:
             return _differs(at, kind, opaque, f"it comes back as {type_name(type(b))}")
-        if is_plain_scalar(a):
-            if not is_plain_scalar(b) or a != b or (kind is float and a.hex() != b.hex()):
+        if kind is str or is_plain_scalar(a):
+            if a != b or (kind is float and a.hex() != b.hex()):
                 return _differs(at, kind, opaque)
             continue
         if (id(a), id(b)) in met:
