@@ -7,7 +7,7 @@ ones are compared with new ones; comparing after a read-back looks at memory whe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,12 @@ def flags_of(value: Any) -> dict[str, Any]:
     return {} if value.flags.allows_duplicate_labels else {"unique": True}
 
 
+def columns_of(frame: Any) -> Iterator[Any]:
+    """Give the columns of a frame in turn, by place, since labels may be doubled."""
+    bare = pd.DataFrame(frame)  # shares the cells; pandas copies attrs for each column it gives
+    return (bare.iloc[:, place] for place in range(bare.shape[1]))
+
+
 def column_names(columns: Any) -> list[str]:
     """Name the columns of a frame as Python would reach them, each by a name of its own."""
     names: list[str] = []
@@ -53,7 +59,7 @@ def column_names(columns: Any) -> list[str]:
 
 def _frame(of: _Column, value: Any) -> Parts:
     """Give columns, index, dtypes, attrs and every cell."""
-    columns = [of(value.iloc[:, place]) for place in range(value.shape[1])]
+    columns = [of(column) for column in columns_of(value)]
     labels, index = _labels(value.columns, of), _labels(value.index, of)
     return Parts(
         {"shape": list(value.shape), **flags_of(value)},

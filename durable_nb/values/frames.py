@@ -19,6 +19,7 @@ from durable_nb.values.frame_content import (
     array_content,
     array_digested,
     column_names,
+    columns_of,
     flags_of,
     frame_content,
     frame_digested,
@@ -45,7 +46,7 @@ def _own(value: Any) -> None:
 def _frame(value: Any) -> Parts:
     """Take a frame: one Parquet file for plain cells, inner values for all else."""
     _own(value)
-    columns = [take(value.iloc[:, place]) for place in range(value.shape[1])]
+    columns = [take(column) for column in columns_of(value)]
     bulks = [cells.bulk for cells in columns if cells.bulk is not None]
     inner: dict[str, Any] = {"columns": value.columns, "index": value.index}
     if value.attrs:
@@ -162,11 +163,19 @@ def _index(value: Any) -> Parts:
         inner |= {f"levels[{place}]": level for place, level in enumerate(value.levels)}
         return Parts({"levels": value.nlevels}, tuple(inner.values()), Shape.NAMED, tuple(inner))
     freq = freq_of(value)
-    if freq and pd.tseries.frequencies.to_offset(freq["freq"]) != value.freq:
+    if freq and not _says_all(freq["freq"], value.freq):
         raise CannotTake(f"pandas index with frequency {value.freq!r}", "set its freq to None")
     facts, inner = _alone(take(value, listed=True))
     inner = {"name": value.name, **inner}
     return Parts({"cells": facts, **freq}, tuple(inner.values()), Shape.NAMED, tuple(inner))
+
+
+def _says_all(text: str, freq: Any) -> bool:
+    """Say whether the text of a frequency is all of it: holidays and opening hours are not."""
+    try:
+        return bool(pd.tseries.frequencies.to_offset(text) == freq)
+    except ValueError:
+        return False
 
 
 def _to_index(parts: Parts) -> Any:

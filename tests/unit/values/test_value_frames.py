@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import threading
 from typing import Any, ClassVar
 
 import hypothesis.extra.numpy as hnp
@@ -107,6 +108,18 @@ def hung() -> pd.DataFrame:
     return made
 
 
+def with_attrs(attrs: dict[str, Any]) -> pd.DataFrame:
+    made = frame(a=[1])
+    made.attrs = attrs
+    return made
+
+
+def in_itself() -> pd.DataFrame:
+    made = frame(a=[1])
+    made.attrs["me"] = made
+    return made
+
+
 def holidays() -> pd.DatetimeIndex:
     freq = pd.offsets.CustomBusinessDay(holidays=["2020-01-02"])
     return pd.date_range("2020-01-01", periods=3, freq=freq)
@@ -129,6 +142,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a subclass": (lambda: Sub({"a": [1]}), "result is a .*Sub,"),
     "a subclass inside": (lambda: {"k": [Sub({"a": [1]})]}, r'result\["k"\]\[0\] is a .*Sub,'),
     "a foreign dtype": (lambda: pd.DataFrame({"a": ForeignArray(2)}), "dtype .*ForeignDtype"),
+    "a lock in attrs": (lambda: with_attrs({"k": threading.Lock()}), r'result\.attrs\["k"\] is a .*lock'),
+    "itself in attrs": (in_itself, "result is a pandas.DataFrame.*contains itself"),
+    "a custom frequency": (lambda: pd.date_range("2020", periods=3, freq=pd.DateOffset(months=1)), "frequency <DateOffset"),
     "an attribute": (hung, "attribute 'note'"),
     "holidays": (holidays, "frequency"),
     "an Arrow extension": (extension_column, "extension type"),
