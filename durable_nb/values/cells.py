@@ -122,8 +122,15 @@ def _give_array(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> 
 
 def _give_texts(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) -> Any:
     values = np.empty(len(bulk), dtype=object)
-    values[:] = bulk.to_pylist()
+    values[:] = _read_texts(bulk).to_pylist()
     return values
+
+
+def _read_texts(bulk: Any) -> Any:
+    """Insist on texts, as large strings: a file may hold them as small ones."""
+    if not (pa.types.is_string(bulk.type) or pa.types.is_large_string(bulk.type)):
+        raise ValueError(f"{bulk.type} where texts are expected")
+    return bulk.cast(pa.large_string())
 
 
 def _string(array: Any, listed: bool) -> Cells:
@@ -150,8 +157,7 @@ def _give_string(facts: Mapping[str, Any], bulk: Any, inner: tuple[Any, ...]) ->
     dtype: Any = pd.StringDtype(facts["storage"], **gap)
     if inner:
         return pd.array(inner[0], dtype=dtype)
-    texts = bulk.cast(pa.large_string())
-    return dtype.__from_arrow__(texts)
+    return dtype.__from_arrow__(_read_texts(bulk))
 
 
 # -- dtypes of pandas -------------------------------------------------------------------------
