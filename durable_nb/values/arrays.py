@@ -5,17 +5,56 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.lib.recfunctions
 
-from durable_nb.values.parts import CannotTake, Codec, Parts
+from durable_nb.values.parts import CannotTake, Codec, Parts, Shape
+
+#: Bytes of a long double of an x86 processor, whose other bytes hold whatever was there before.
+_X87: Final = 10
+_PADDED: Final = (np.longdouble, np.clongdouble) if np.finfo(np.longdouble).nmant == 63 else ()
+
+_DTYPE_ADVICE: Final = "use a dtype of fixed size, or tolist()"
 
 
 def _dtype_to_json(dtype: Any) -> Any:
-    """Write a dtype as numpy's own file format does."""
+    """Write a dtype as numpy's own file format does, and whether its fields are aligned."""
     if dtype.hasobject or dtype.kind == "T":
-        raise CannotTake(f"numpy array of dtype {dtype}", "use a dtype of fixed size, or tolist()")
-    if dtype.metadata:
+        raise CannotTake(f"numpy array of dtype {dtype}", _DTYPE_ADVICE)
+    if _has_metadata(dtype):
         raise CannotTake("numpy dtype with metadata", "drop the metadata")
-    return _lists(np.lib.format.dtype_to_descr(dtype))
+    if dtype.names is None and dtype.subdtype is None:
+        if np.dtype(dtype.str) != dtype:  # of another library, whose text says only its size
+            raise CannotTake(f"numpy array of dtype {dtype}", "use a dtype of numpy itself")
+        return dtype.str
+    base, shape = dtype.subdtype or (dtype, ())
+    descr = _fields_to_json(base) if base.names is not None else _dtype_to_json(base)
+    return [descr, list(shape)] if shape else descr
+
+
+def _fields_to_json(dtype: Any) -> Any:
+    """Write a record dtype: as numpy's file format does where that is all of it, else in full."""
+    try:
+        descr = _lists(np.lib.format.dtype_to_descr(dtype))
+        if repr(dtype_from_json(descr)) == repr(dtype):
+            return descr
+    except ValueError:  # fields that overlap or stand out of order
+        pass
+    places = [dtype.fields[name] for name in dtype.names]
+    return {
+        "names": list(dtype.names),
+        "formats": [_dtype_to_json(place[0]) for place in places],
+        "offsets": [place[1] for place in places],
+        "titles": [place[2] if len(place) > 2 else None for place in places],
+        "itemsize": dtype.itemsize,
+        "aligned": dtype.isalignedstruct,
+    }
+
+
+def _has_metadata(dtype: Any) -> bool:
+    """Say whether a dtype or one inside it carries metadata, which no text shows."""
+    inner = [field[0] for field in (dtype.fields or {}).values()]
+    inner += [dtype.subdtype[0]] if dtype.subdtype else []
+    return bool(dtype.metadata) or any(map(_has_metadata, inner))
 
 
 def _lists(descr: Any) -> Any:
@@ -36,18 +75,30 @@ def _tuples(descr: Any) -> Any:
 
 def _kind(kind: Any) -> Any:
     """Read the dtype of a field; a sub-array is `[dtype, [shape]]`, a record a list of fields."""
-    if isinstance(kind, list) and len(kind) == 2 and isinstance(kind[1], list) and _sizes(kind[1]):
-        return (_kind(kind[0]), tuple(kind[1]))
-    return _tuples(kind)
+    return (_kind(kind[0]), tuple(kind[1])) if _is_sub_array(kind) else _tuples(kind)
 
 
-def _sizes(value: list[Any]) -> bool:
-    return all(type(size) is int for size in value)
+def _is_sub_array(descr: Any) -> bool:
+    if not isinstance(descr, list) or len(descr) != 2 or not isinstance(descr[1], list):
+        return False
+    return all(type(size) is int for size in descr[1])
+
+
+def _in_full(descr: dict[str, Any]) -> Any:
+    """Read a record dtype that was written in full."""
+    spec: Any = {key: descr[key] for key in ("names", "offsets", "titles", "itemsize")}
+    spec["formats"] = [dtype_from_json(kind) for kind in descr["formats"]]
+    return np.dtype(spec, align=descr["aligned"])
 
 
 def dtype_from_json(descr: Any) -> Any:
     """Read a dtype; anything that holds Python objects is refused."""
-    dtype = np.lib.format.descr_to_dtype(_kind(descr))
+    if isinstance(descr, dict):
+        dtype: Any = _in_full(descr)
+    elif _is_sub_array(descr):
+        dtype = np.dtype((dtype_from_json(descr[0]), tuple(descr[1])))
+    else:
+        dtype = np.lib.format.descr_to_dtype(_tuples(descr))
     if dtype.hasobject:
         raise ValueError("a dtype of Python objects")
     return dtype
@@ -62,14 +113,38 @@ def _array(value: Any) -> Parts:
         data["readonly"] = True
     if value.dtype == object and value.dtype.kind == "O":
         return Parts({**data, "dtype": "O"}, tuple(value.ravel().tolist()))
-    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=value.tobytes())
+    return Parts({**data, "dtype": _dtype_to_json(value.dtype)}, blob=raw(value))
+
+
+def raw(value: Any) -> bytes | memoryview:
+    """Give the bytes of an array in C order: a view of them where they lie so."""
+    if value.nbytes == 0:
+        return b""
+    if value.dtype.type in _PADDED:
+        return _without_padding(value)
+    if not value.flags.c_contiguous:
+        return bytes(value.tobytes())
+    flat: Any = value.reshape(-1)
+    return memoryview(flat.view(np.uint8))
+
+
+def _without_padding(value: Any) -> bytes:
+    """Give the bytes of long doubles with zeros where the processor has no bits."""
+    single = np.dtype(np.longdouble).itemsize
+    cells = np.frombuffer(bytearray(value.tobytes()), "u1").reshape(-1, single)
+    unused = slice(_X87, None) if value.dtype.isnative else slice(0, single - _X87)
+    cells[:, unused] = 0
+    return bytes(cells.tobytes())
 
 
 def _array_content(value: Any) -> Parts:
-    """Digest content and shape; how it lies in memory is no part of it."""
+    """Digest content and shape; how it lies in memory is no part of it, nor what pads records."""
     parts = _array(value)
+    blob = parts.blob
+    if value.dtype.names:
+        blob = raw(np.lib.recfunctions.repack_fields(value, recurse=True))
     data = {key: parts.data[key] for key in ("shape", "dtype")}
-    return Parts(data, parts.items, blob=parts.blob)
+    return Parts(data, parts.items, blob=blob)
 
 
 def _to_array(parts: Parts) -> Any:
@@ -90,8 +165,24 @@ def _to_array(parts: Parts) -> Any:
     return array
 
 
+def _masked(value: Any) -> Parts:
+    """Take a masked array: all cells, those under the mask too, the mask and what fills it."""
+    if value.baseclass is not np.ndarray:
+        raise CannotTake(f"masked array over {value.baseclass.__qualname__}", "use np.asarray")
+    mask = None if value.mask is np.ma.nomask else value.mask
+    filler = getattr(value, "_fill_value", None)  # `fill_value` would set the default
+    inner = {"data": value.data, "mask": mask, "fill": filler}
+    return Parts({"hard": value.hardmask}, tuple(inner.values()), Shape.NAMED, tuple(inner))
+
+
+def _to_masked(parts: Parts) -> Any:
+    data, mask, filler = parts.items
+    mask = np.ma.nomask if mask is None else mask
+    return np.ma.MaskedArray(data, mask, fill_value=filler, hard_mask=parts.data["hard"])
+
+
 def _scalar(value: Any) -> Parts:
-    return Parts({"dtype": _dtype_to_json(value.dtype)}, blob=value.tobytes())
+    return Parts({"dtype": _dtype_to_json(value.dtype)}, blob=raw(np.asarray(value)))
 
 
 def _to_scalar(parts: Parts) -> Any:
@@ -109,6 +200,8 @@ def _is_dtype(cls: type) -> bool:
 
 ROWS: Final[tuple[Codec, ...]] = (
     Codec("numpy.ndarray", np.ndarray, _array, _to_array, digested=_array_content, mutable=True),
+    Codec("numpy.MaskedArray", np.ma.MaskedArray, _masked, _to_masked, mutable=True),
+    Codec("numpy.masked", type(np.ma.masked), lambda v: Parts(), lambda p: np.ma.masked),
     Codec("numpy.scalar", _is_scalar, _scalar, _to_scalar),
     Codec(
         "numpy.dtype",

@@ -73,10 +73,11 @@ def dissect(value: Any, trail: Trail, registry: Registry, put: Callable[[bytes],
         node.data = parts.data
         if parts.shape is Shape.NAMED:
             node.names = parts.names
-        if parts.blob is not None and len(parts.blob) > INLINE_LIMIT:
-            node.blob = Blob(put(parts.blob), len(parts.blob))
+        blob = None if parts.blob is None else bytes(parts.blob)
+        if blob is not None and len(blob) > INLINE_LIMIT:
+            node.blob = Blob(put(blob), len(blob))
         else:
-            node.inline = parts.blob
+            node.inline = blob
         node.items = [
             item if is_plain_scalar(item) else entry(item, Trail("", trails[at], parts, place))
             for place, item in enumerate(parts.items)

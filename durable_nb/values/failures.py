@@ -80,7 +80,7 @@ def _rebuilt(kind: Any, args: list[Any]) -> BaseException | None:
     builtin = isinstance(kind.__init__, types.WrapperDescriptorType) and isinstance(
         kind.__new__, types.BuiltinFunctionType
     )
-    if type(kind) is not type or not builtin or not all(map(is_plain_scalar, args)):
+    if type(kind) is not type or not builtin or not all(map(_is_scalar, args)):
         return None
     try:
         error = kind(*args)
@@ -88,6 +88,11 @@ def _rebuilt(kind: Any, args: list[Any]) -> BaseException | None:
         return None
     whole = type(error) is kind and _call_args(error) == args
     return error if whole else None
+
+
+def _is_scalar(value: Any) -> bool:
+    """Say whether a value is a scalar, long texts included."""
+    return type(value) is str or is_plain_scalar(value)
 
 
 def _call_args(error: BaseException) -> list[Any]:

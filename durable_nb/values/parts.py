@@ -42,8 +42,9 @@ class Parts(NamedTuple):
         What their order means.
     names : tuple of str
         Names of the inner values, for `Shape.NAMED`.
-    blob : bytes or None
-        Bulk content; over 64 KB it becomes an artifact.
+    blob : bytes, memoryview or None
+        Bulk content; over 64 KB it becomes an artifact. A view (of single bytes) spares a copy
+        where the parts are only looked at, to compare or to digest them.
     cls : type or None
         The class, for families of classes (enums, dataclasses, ...).
     """
@@ -52,7 +53,7 @@ class Parts(NamedTuple):
     items: Sequence[Any] = ()
     shape: Shape = Shape.SEQUENCE
     names: tuple[str, ...] = ()
-    blob: bytes | None = None
+    blob: bytes | memoryview | None = None
     cls: type | None = None
 
     def filled(self, items: Sequence[Any]) -> Parts:

@@ -14,6 +14,10 @@ MAX_BITS: Final = 2_000
 #: Python's `json` recurses in C and shares the recursion limit (1,000) with the caller's stack.
 MAX_DEPTH: Final = 100
 
+#: Texts of more characters are no part of the JSON, whose escapes take up to twelve times the
+#: memory of a text: they go as bytes beside it.
+MAX_TEXT: Final = 64 * 1024
+
 _write = json.JSONEncoder(
     ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
@@ -35,11 +39,16 @@ def is_clean(text: str) -> bool:
     return True
 
 
+def _is_short(text: str) -> bool:
+    """Say whether JSON carries a text as it is."""
+    return len(text) <= MAX_TEXT and (text.isascii() or is_clean(text))
+
+
 def is_plain_scalar(value: Any) -> bool:
-    """Say whether a value is a scalar that JSON carries exactly."""
+    """Say whether a value is a scalar that JSON carries exactly, and no long text."""
     kind = type(value)
     if kind is str:
-        return is_clean(value)
+        return _is_short(value)
     if kind is int:
         return bool(value.bit_length() <= MAX_BITS)
     if kind is float:
@@ -59,14 +68,14 @@ def plain_text(value: Any) -> str | None:
         for item in level:
             kind = type(item)
             if kind is str:
-                if not (item.isascii() or is_clean(item)):
+                if not _is_short(item):
                     return None
             elif kind is dict:
                 if id(item) in seen or "$" in item:
                     return None
                 seen.add(id(item))
                 for key in item:
-                    if type(key) is not str or not (key.isascii() or is_clean(key)):
+                    if type(key) is not str or not _is_short(key):
                         return None
                 below.extend(item.values())
             elif kind is list:

@@ -20,7 +20,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from durable_nb.values.parts import NOTHING, CannotTake, Codec, Parts, Shape
-from durable_nb.values.plain import is_clean
+from durable_nb.values.plain import MAX_TEXT, is_clean
 
 #: Factories of a `defaultdict` that are recorded by name; any other could be anything.
 FACTORIES: Final[Mapping[str, Callable[[], Any]]] = MappingProxyType(
@@ -200,24 +200,25 @@ def _blob(value: bytes | bytearray) -> Parts:
 def _bytes(parts: Parts) -> bytes:
     if parts.blob is None:
         raise ValueError("its bytes are not there")
-    return parts.blob
+    return bytes(parts.blob)
 
 
-def _surrogates(value: str) -> Parts:
-    """Take text with lone surrogates as bytes: no JSON reader outside Python accepts them."""
-    return Parts({"utf8": value.encode("utf-8", "surrogatepass").hex()})
+def _str(value: str) -> Parts:
+    """Take text as bytes: a long one, or one with lone surrogates, which JSON readers refuse."""
+    utf8 = value.encode("utf-8", "surrogatepass")
+    return Parts(blob=utf8) if len(value) > MAX_TEXT else Parts({"utf8": utf8.hex()})
+
+
+def _from_utf8(parts: Parts) -> str:
+    utf8 = bytes.fromhex(parts.data["utf8"]) if parts.blob is None else parts.blob
+    return str(utf8, "utf-8", "surrogatepass")
 
 
 ROWS: Final[tuple[Codec, ...]] = (
     # None, bool and the ordinary int, float and str are plain JSON; these rows take the rest.
     Codec("int", int, lambda v: Parts({"hex": f"{v:x}"}), lambda p: int(p.data["hex"], 16)),
     Codec("float", float, lambda v: Parts({"v": repr(v)}), _special_float),
-    Codec(
-        "str",
-        str,
-        _surrogates,
-        lambda p: bytes.fromhex(p.data["utf8"]).decode("utf-8", "surrogatepass"),
-    ),
+    Codec("str", str, _str, _from_utf8),
     Codec("list", list, _items, lambda p: [], fill=_filler(list.extend)),
     Codec("dict", dict, _mapping, lambda p: {}, fill=_put_pairs),
     Codec("tuple", tuple, _items, lambda p: tuple(p.items)),

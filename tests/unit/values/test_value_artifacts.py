@@ -323,7 +323,7 @@ def test_a_failed_write_leaves_no_file(folder, disk, monkeypatch):
 
 def test_values_go_to_disk_and_come_back(folder, disk):
     """A value with large parts survives a new process's view of the folder."""
-    value = {"blob": b"x" * 100_000, "text": "y" * 100_000}
+    value = {"blob": b"x" * 100_000, "text": ["y" * 1_000] * 100}
     text = values.encode(value, disk)
     disk.close()
     again = values.DiskArtifacts(folder)

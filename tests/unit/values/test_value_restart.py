@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 from support.child import Bench, Ended
+from support.frame_values import FRAMES
 from support.late_values import WAITS
 from support.value_table import KEPT, REFUSED
 
 #: One program, three kernels: `save` saves, `load` loads, `late` loads once its classes are there.
 #: Each value is one step; a step that runs again is told.
 PROGRAM = """
-import importlib.util
 from durable_nb.values import WaitingForClass
 from support import value_table
+from support.frame_equality import alike
+from support.frame_values import FRAMES
 from support.same_values import same
 
 table = {**value_table.KEPT, **{f"refused {n}": v for n, (v, _, _) in value_table.REFUSED.items()}}
 waiting = {}
-if importlib.util.find_spec("support.frame_values"):
-    from support.frame_values import FRAMES
-    table.update({f"frame {n}": v for n, v in FRAMES.items()})
+table.update({f"frame {n}": make() for n, make in FRAMES.items()})
 if more[0] != "load":
     from support.late_values import WAITS
     waiting.update(WAITS)
@@ -43,7 +42,9 @@ for name in [*table, *waiting]:
     except Exception as problem:
         found[name] = f"{type(problem).__name__}: {problem}"
     else:
-        found[name] = "same" if same(value, {**table, **waiting}[name]) else f"other: {value!r:.200}"
+        equal = alike if name.startswith("frame ") else same
+        is_same = equal(value, {**table, **waiting}[name])
+        found[name] = "same" if is_same else f"other: {value!r:.200}"
 tell(found=found, ran=ran, outcomes=outcomes(run))
 run.close()
 """
@@ -61,10 +62,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
 
 def frames() -> list[str]:
     """Name the tables of pandas, numpy and Arrow, which have a table of their own."""
-    if importlib.util.find_spec("support.frame_values") is None:
-        return []
-    module = importlib.import_module("support.frame_values")
-    return [f"frame {name}" for name in module.FRAMES]
+    return [f"frame {name}" for name in FRAMES]
 
 
 def wrong(kernel: Ended, names: list[str], expected: str) -> dict[str, str]:
