@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from support.frame_equality import alike
+
 #: What equality of pydantic models looks at beside the fields, and which fields were given.
 _MODEL_STATE = ("__pydantic_fields_set__", "__pydantic_private__", "__pydantic_extra__")
 
@@ -53,11 +55,13 @@ def _opened(a: Any, b: Any, ordered: bool) -> bool | list[tuple[Any, Any]]:
         return getattr(a, "maxlen", 0) == getattr(b, "maxlen", 0) and _zipped(a, b)
     if isinstance(a, (set, frozenset)):
         return sorted(map(_stable, a)) == sorted(map(_stable, b))
+    library = type(a).__module__.partition(".")[0] in ("numpy", "pandas", "pyarrow")
+    if library and not (isinstance(a, np.ndarray) and a.dtype == object):
+        return alike(a, b)
     if isinstance(a, np.ndarray):
         if (a.dtype, a.shape) != (b.dtype, b.shape) or a.flags.fnc != b.flags.fnc:
             return False
-        same_bytes = a.tobytes() == b.tobytes()
-        return _zipped(a.ravel(), b.ravel()) if a.dtype == object else same_bytes
+        return _zipped(a.ravel(), b.ravel())
     return _objects(a, b)
 
 
@@ -69,8 +73,6 @@ def _objects(a: Any, b: Any) -> bool | list[tuple[Any, Any]]:
         return [(vars(a), vars(b)), *((getattr(a, f), getattr(b, f)) for f in _MODEL_STATE)]
     if hasattr(a, "__dataclass_fields__") or hasattr(a, "__attrs_attrs__"):
         return [(_fields(a), _fields(b))]
-    if hasattr(a, "equals"):  # of pandas and Arrow
-        return bool(a.equals(b))
     return type(a).__eq__ is not object.__eq__ and bool(a == b)
 
 

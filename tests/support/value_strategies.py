@@ -72,6 +72,16 @@ LEAVES: dict[str, Strategy] = {
     "pandas.Timedelta": st.integers(0, 10**9).map(lambda n: pd.Timedelta(n, "ns")),
     "pandas.NA": st.just(pd.NA),
     "pandas.NaT": st.just(pd.NaT),
+    "pandas.Period": st.integers(0, 500).map(lambda n: pd.Period(ordinal=n, freq="M")),
+    "pandas.Interval": st.builds(
+        lambda left, more, closed: pd.Interval(left, left + more, closed),
+        SMALL,
+        st.integers(0, 9),
+        st.sampled_from(["left", "right", "both", "neither"]),
+    ),
+    "numpy.masked": st.just(np.ma.masked),
+    "pyarrow.DataType": st.sampled_from([pa.int32(), pa.list_(pa.string()), pa.decimal128(9, 2)]),
+    "pyarrow.Schema": st.just(pa.schema([pa.field("a", pa.int8(), nullable=False)])),
 }
 
 #: Those that can be keys and members, besides plain scalars.
@@ -130,6 +140,21 @@ CONTAINERS: dict[str, Callable[[Strategy], Strategy]] = {
     ),
     "numpy.ndarray": lambda inner: hnp.arrays(
         hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
+    ),
+    "numpy.MaskedArray": lambda inner: st.lists(SMALL, max_size=4).map(
+        lambda items: np.ma.masked_equal(np.array(items, "int64"), 1)
+    ),
+    "pandas.array": lambda inner: st.lists(SMALL | st.none(), max_size=4).map(
+        lambda items: pd.array(items, dtype="Int64")
+    ),
+    "pyarrow.RecordBatch": lambda inner: st.lists(SMALL, max_size=3).map(
+        lambda rows: pa.record_batch({"a": pa.array(rows, pa.int64())})
+    ),
+    "pyarrow.ChunkedArray": lambda inner: st.lists(SMALL, max_size=3).map(
+        lambda rows: pa.chunked_array([pa.array(rows, pa.int64())])
+    ),
+    "pyarrow.Array": lambda inner: st.lists(TEXTS | st.none(), max_size=3).map(
+        lambda rows: pa.array(rows, pa.string())
     ),
     "pandas.DataFrame": lambda inner: st.lists(SMALL, max_size=3).map(
         lambda rows: pd.DataFrame({"a": rows, "b": [str(row) for row in rows]})
