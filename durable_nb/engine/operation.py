@@ -277,7 +277,7 @@ class Operation(Managed):
                 raise ValueError(f"validate refused the result {values.preview(value)}")
             self._refuse_changed_inputs()
             text, show = values.encode(value, run.artifacts), self.options.preview
-            shown = {} if show is None else {"preview": show(value)}
+            shown = {} if show is None else {"preview": values.redact(show(value))}
         except Exception as problem:
             self._append(Kind.UNRECORDED, error=values.describe_error(problem))
             unknown = self.outcome is Outcome.UNKNOWN

@@ -15,7 +15,7 @@ from durable_nb import values
 from durable_nb.engine import calls, settle, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.options import Options
-from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.model.errors import RunClosed, RunHeld
@@ -77,6 +77,8 @@ class Trajectory:
         The operations whose body this process is running.
     sources : dict
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
+    unloadable : dict
+        Identity to why its recorded value cannot be loaded here.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -109,8 +111,10 @@ class Trajectory:
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
+        self.unloadable: dict[str, str] = {}
         for state in fold.operations.values():
             self._note_doubt(state)
+        check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from durable_nb.values.artifacts import DiskArtifacts
+from durable_nb.values.artifacts import DiskArtifacts, mend_index
 from durable_nb.values.digests import digest
 from durable_nb.values.errors import (
     ArtifactDamaged,
@@ -38,6 +38,7 @@ __all__ = [
     "digest",
     "encode",
     "is_signed",
+    "mend_index",
     "one_line",
     "preview",
     "read_literal",
