@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
 #: What can be wrong with the bytes behind a recorded value.
 _LOST: Final = (
-    values.ArtifactMissing, values.ArtifactDamaged, values.ArtifactStoreDamaged, NotTrusted, OSError,
-)  # fmt: skip
+    values.ArtifactMissing,
+    values.ArtifactDamaged,
+    values.ArtifactStoreDamaged,
+    NotTrusted,
+    OSError,
+)
 
 _RESTORE: Final = (
-    "No record was changed and nothing was run. Bring the run's folder back from a backup, or start "
-    "again with fresh=True (the old one is kept)."
+    "No record was changed and nothing was run. Bring the run's folder back from a backup, or "
+    "start again with fresh=True (the old one is kept)."
 )
 
 #: Why an operation is in doubt, by its last record.

@@ -79,6 +79,8 @@ class Trajectory:
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     unloadable : dict
         Identity to why its recorded value cannot be loaded here.
+    told_secrets : set of str
+        The steps of which it was said that their results hold something like a secret.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -112,6 +114,7 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self.unloadable: dict[str, str] = {}
+        self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note_doubt(state)
         check_artifacts(self)

@@ -120,7 +120,7 @@ class ResultNotLoadable(DurableSignal):
 
 def give_up(op: Any) -> str:
     """Write the line that gives a recorded value up, so that its operation is done again."""
-    fate = ', effect="stands"' if str(op.effect) == "external" else ""
+    fate = ', effect="stands"' if str(getattr(op, "effect", "")) == "external" else ""
     return f'run.invalidate("{op.id}", reason="its value is lost"{fate})'
 
 
