@@ -132,7 +132,8 @@ class Config:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("api_key", "hunter2"), ("password", b"hunter2"), ("openai_api_key", "hunter2"), ("clientSecret", "hunter2"),
+    [("credentials", {"a": {"b": "hunter2"}, "c": "hunter2"}), ("x", {"credentials": {"a": {"b": "hunter2"}}}),
+     ("api_key", "hunter2"), ("password", b"hunter2"), ("openai_api_key", "hunter2"), ("clientSecret", "hunter2"),
      ("credentials", {"user": "a", "value": "hunter2"}), ("token", "hunter2hunter2"), ("secrets", ["hunter2"]),
      ("x", {"a": [{"passphrase": ("hunter2",)}]}), ("x", Config("hunter2")), ("x", Config("", Config("hunter2"))),
      ("x", {"headers": [("x-api-key", "hunter2")]}), ("access_token", np.array(["hunter2"]))],
