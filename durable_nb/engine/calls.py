@@ -35,6 +35,15 @@ def check_step_name(name: object) -> str:
         raise BadName("step", str(name), "a step's name is a text that is not empty.")
     if len(name) > 200:
         raise BadName("step", name, "it is longer than 200 characters; put details into key=.")
+    return refuse_secret("it", name)
+
+
+def refuse_secret(what: str, name: str) -> str:
+    """Refuse a name or key that holds a secret: it is stored and shown as it stands."""
+    shown = values.redact_tokens(name)
+    if shown != name:
+        why = f"{what} holds what looks like a secret, and is kept and shown as it stands."
+        raise BadName("step", shown, why)
     return name
 
 

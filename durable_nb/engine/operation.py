@@ -79,7 +79,7 @@ class Operation(Managed):
         self.run, self.id, self.options = run, op_id, options
         self.facets: dict[str, Any] = {
             "inputs": run.digests(inputs, op_id),
-            "shown": {name: values.preview(value) for name, value in inputs.items()},
+            "shown": {name: values.preview(value, name=name) for name, value in inputs.items()},
             "code": code,
         }
         self.block: weakref.ref[Block] | None = None
@@ -283,6 +283,7 @@ class Operation(Managed):
             self._refuse_changed_inputs()
             text, show = values.encode(value, run.artifacts), self.options.preview
             shown = {} if show is None else {"preview": show(value)}
+            self._warn_of_secret(value, text)
         except Exception as problem:
             self._append(Kind.UNRECORDED, error=values.describe_error(problem))
             unknown = self.outcome is Outcome.UNKNOWN
@@ -294,6 +295,21 @@ class Operation(Managed):
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
         self._append(Kind.COMPLETED, result=text, **shown)
         self._value = values.decode(text, run.artifacts)
+
+    def _warn_of_secret(self, value: Any, text: str) -> None:
+        """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
+        place = identity.parse(self.id)
+        told, name = self.run.told_secrets, f"{place.parent}/{place.name}"
+        large = bool(values.text_refs(text))  # whose own text says nothing of what it holds
+        if name in told or not (large or values.redact_tokens(text) != text):
+            return
+        path = values.find_secret(value)
+        if path:
+            told.add(name)
+            self.run.say(
+                f"warning: {self.id}: {values.redact(path)} holds something that looks like a "
+                "secret. It is kept in the journal as it is; record= keeps it out."
+            )
 
     def _refuse_changed_inputs(self) -> None:
         """Refuse a change of the arguments in place: a replay would not bring it back."""

@@ -1,6 +1,7 @@
 """The cycle of every resume, in the order of DESIGN section 4.
 
-1. **load** the committed records, 2. **validate** them (`load`, when a run is opened);
+1. **load** the committed records, 2. **validate** them and their artifacts (`load` and
+`check_artifacts`, when a run is opened);
 3. **reconcile** an unknown operation when its step is reached, 4. **execute** an incomplete one
 under its idempotency key, 5. **persist** its intent before the effect (`reach`) and its outcome
 after it (`operation.leave`).
@@ -8,6 +9,7 @@ after it (`operation.leave`).
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,9 @@ from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.model.errors import (
     DuplicateStep,
     IncompatibleCheckpoint,
+    JournalDamaged,
+    NotTrusted,
+    ResultNotLoadable,
     StepFailed,
     UnknownOutcome,
 )
@@ -29,7 +34,21 @@ if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.options import Options
     from durable_nb.engine.trajectory import Trajectory
-    from durable_nb.journal import Journal
+    from durable_nb.journal.duckdb_journal import DuckDBJournal
+
+#: What can be wrong with the bytes behind a recorded value.
+_LOST: Final = (
+    values.ArtifactMissing,
+    values.ArtifactDamaged,
+    values.ArtifactStoreDamaged,
+    NotTrusted,
+    OSError,
+)
+
+_RESTORE: Final = (
+    "No record was changed and nothing was run. Bring the run's folder back from a backup, or "
+    "start again with fresh=True (the old one is kept)."
+)
 
 #: Why an operation is in doubt, by its last record.
 _WHY: Final[dict[Kind | None, str]] = {
@@ -43,13 +62,98 @@ _WHY: Final[dict[Kind | None, str]] = {
 }
 
 
-def load(journal: Journal) -> Fold:
+def load(journal: DuckDBJournal) -> Fold:
     """Load the committed records and validate them: steps 1 and 2.
 
     The journal itself has checked its schema, the chain of records and `head`; lost records are
     told to the run's owner, who records the doubt.
+
+    Raises
+    ------
+    JournalDamaged
+        The records are another run's, or say what no version of this package writes.
     """
-    return Fold.of(journal.load())
+    try:
+        fold = Fold.of(journal.load())
+    except (LookupError, TypeError, ValueError, AttributeError) as problem:
+        found = f"a record says what was never written ({type(problem).__name__}: {problem})."
+        raise JournalDamaged(journal.run, found, _RESTORE) from problem
+    name = str(fold.born.get("name", journal.run))
+    proven = journal.lost is None or journal.lost.kind == "headless"
+    if not proven and name != journal.run:  # a folder that was renamed agrees with its head
+        found = f"its file holds the records of run {name!r}, which this folder's head refutes."
+        raise JournalDamaged(journal.run, found, _RESTORE)
+    return fold
+
+
+def check_artifacts(run: Trajectory) -> None:
+    """Check that recorded values are there in their full size, unread: the rest of step 2.
+
+    What is missing hurts its operation only, and is told; the digest is checked at first read.
+    """
+    wanted = {s.id: values.text_refs(s.result) for s in run.states() if s.result is not None}
+    wanted = {op: refs for op, refs in wanted.items() if refs}
+    folder, runner = run.folder / "artifacts", run.role == "runner"
+    if not wanted and not folder.exists():
+        return
+    told: list[str] = []
+    faults = {ref: "" for refs in wanted.values() for ref in refs}
+    try:
+        if run.role != "reader":
+            told += values.mend_index(folder, faults)
+        with closing(values.DiskArtifacts(folder)) as artifacts:
+            told += artifacts.warnings
+            faults = {ref: "" if artifacts.contains(*ref) else _gone(ref) for ref in faults}
+    except (values.ArtifactStoreDamaged, NotTrusted) as problem:
+        faults = dict.fromkeys(faults, _why_lost(problem))
+    for op, refs in wanted.items():
+        lost = next((faults[ref] for ref in refs if faults[ref]), "")
+        if lost:
+            run.unloadable[op] = lost
+            told.append(f"the value of {op} is not loadable here: {lost}")
+    for line in told if runner else ():
+        run.say(f"warning: {line}")
+
+
+def _gone(ref: tuple[str, int]) -> str:
+    return f"artifact {ref[0][:12]}… is missing or not of its {ref[1]:,} bytes"
+
+
+def _why_lost(problem: Exception) -> str:
+    """Say in a few words what is wrong with a value's bytes; it begins with "artifact"."""
+    match problem:
+        case values.ArtifactMissing():
+            return f"artifact {problem.sha256[:12]}… is missing"
+        case values.ArtifactDamaged():
+            return f"artifact {problem.sha256[:12]}… is damaged: {problem.reason}"
+        case values.ArtifactStoreDamaged():
+            return f"artifact index unusable: {problem.reason}"
+        case NotTrusted():
+            return f"artifact folder not trusted: {problem.why.rstrip('.')}"
+        case _:
+            return f"artifact unreadable: {problem}"
+
+
+def recorded_value(run: Trajectory, state: OperationState) -> Any:
+    """Load the recorded result of an operation; `None` where there is none.
+
+    Raises
+    ------
+    ResultNotLoadable
+        Its artifact is lost. The operation stays completed, so nothing is done again.
+    """
+    if state.result is None:
+        return None
+    try:
+        value = values.decode(state.result, run.artifacts)
+    except values.ValueNotLoadable as problem:
+        problem.add_note(f"It is the result of {state.id}, which is not run again.")
+        raise
+    except _LOST as problem:
+        why = run.unloadable[state.id] = _why_lost(problem)
+        raise ResultNotLoadable(run.name, [run.view(state)], why) from problem
+    run.unloadable.pop(state.id, None)
+    return value
 
 
 def reach(op: Operation) -> Core[None]:
@@ -125,10 +229,12 @@ def seconds_to_settle(run: Trajectory, state: OperationState, settle_after: floa
 
 def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, Any]) -> None:
     """Record a reconciler's verdict, unless somebody settled the operation meanwhile."""
+    evidence = values.redact(str(body.get("evidence", "")))
     with run.lock:
         if run.fold.operations[state.id].kind is state.kind:
-            run.append(Draft(state.id, kind, {**body, "actor": "reconciler"}))
-            run.say(f"{state.id}: settled by its reconciler: {kind} ({body.get('evidence', '')})")
+            said = {**body, "evidence": evidence, "actor": "reconciler"}
+            run.append(Draft(state.id, kind, said))
+            run.say(f"{state.id}: settled by its reconciler: {kind} ({evidence})")
 
 
 # -- 4. execute ------------------------------------------------------------------------------
@@ -183,7 +289,7 @@ def _still_stands(op: Operation, state: OperationState) -> bool:
         run.append(Draft(op.id, Kind.RERUN, body))
         return False
     if callable(policy):
-        old = values.decode(state.result, run.artifacts) if state.result is not None else None
+        old = recorded_value(run, state)
         body["result"] = values.encode(policy(old, changes), run.artifacts)
     run.say(f"{op.id}: its record is kept although this changed: {what}")
     run.append(Draft(op.id, Kind.KEPT, body))
@@ -231,7 +337,7 @@ def replay(op: Operation, state: OperationState) -> None:
             f"{error.get('type', 'error')}: {error.get('message', '')}",
             str(error.get("traceback", "")),
         )
-    op.replayed(None if state.result is None else values.decode(state.result, run.artifacts))
+    op.replayed(recorded_value(run, state))
 
 
 def why_unknown(state: OperationState) -> str:

@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.journal import Inbox, probe
 from durable_nb.journal.owner import Life, Role
 
 #: The error of an answer that never came.
 UNANSWERED: Final = "Unanswered"
+
+#: Arguments that are a person's words, and no values.
+_WORDS: Final = ("evidence", "reason")
 
 
 def is_listening(folder: Path) -> bool:
@@ -70,7 +74,10 @@ def settle_live(
         Nothing was sent.
     """
     inbox = Inbox(folder)
-    body = {"op": op, "seen": seen, "arguments": dict(arguments), "actor": settle.actor()}
+    said = {  # a message lies in the run's folder until its owner takes it
+        name: values.redact(text) if name in _WORDS else text for name, text in arguments.items()
+    }
+    body = {"op": op, "seen": seen, "arguments": said, "actor": settle.actor()}
     message = inbox.send(verb, body)
     try:
         answer = inbox.answer_to(message, timeout_s)

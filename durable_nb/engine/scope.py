@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from durable_nb.engine.calls import refuse_secret
 from durable_nb.model.errors import DuplicateStep
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect
@@ -151,6 +152,8 @@ class Scope:
         DuplicateStep
             Another cell, another living task, or an equal key has it.
         """
+        if key is not None:
+            refuse_secret("its key", key)
         slot, owner = (name, key), current_owner()
         first = identity(self.id, name, key, 1)
         claim = self._claims.get(slot)

@@ -15,7 +15,7 @@ from durable_nb import values
 from durable_nb.engine import calls, settle, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.options import Options
-from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
@@ -81,6 +81,10 @@ class Trajectory:
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     copied : bool
         Whether it was last executed in another folder, so that a person has to `adopt` it first.
+    unloadable : dict
+        Identity to why its recorded value cannot be loaded here.
+    told_secrets : set of str
+        The steps of which it was said that their results hold something like a secret.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -112,8 +116,11 @@ class Trajectory:
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
+        self.unloadable: dict[str, str] = {}
+        self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note_doubt(state)
+        check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
 

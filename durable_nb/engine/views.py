@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.model.errors import give_up
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
 
@@ -25,6 +26,9 @@ COLUMNS: Final = (
 
 #: Who holds a run that this process executes.
 HERE: Final = "this process"
+
+#: What a view shows in place of a value, up to the reason.
+NOT_LOADABLE: Final = "<value not loadable here: "
 
 #: Columns of `run.history()`.
 RECORD_COLUMNS: Final = ("seq", "op", "kind", "ts", "epoch", "actor", "attempt", "detail")
@@ -100,6 +104,11 @@ class OperationView:
         """The recorded result; `None` where there is none."""
         return None if self._text is None else values.decode(self._text, self._artifacts)
 
+    @property
+    def loadable(self) -> bool:
+        """Whether the recorded value can be had here, as far as is known without reading it."""
+        return not self.result_preview.startswith(NOT_LOADABLE)
+
     def as_dict(self) -> dict[str, Any]:
         """Give the columns of `COLUMNS`; result and error are short text."""
         # the value itself is not loaded for it, which may be large, or wait for its class
@@ -114,6 +123,8 @@ def _preview(run: Trajectory, state: OperationState) -> str:
     """Show a result as one short line, made once; a large one is not loaded for it."""
     if state.result is None:
         return ""
+    if state.id in run.unloadable:
+        return f"{NOT_LOADABLE}{run.unloadable[state.id]}>"
     if state.preview is not None:
         return values.one_line(state.preview)
     seq, text = run.previews.get(state.id, (0, ""))
@@ -126,7 +137,7 @@ def _preview(run: Trajectory, state: OperationState) -> str:
         try:
             text = values.preview(values.decode(state.result, run.artifacts))
         except Exception as problem:  # a view shows what it can of a damaged run
-            text = f"<value not loadable here: {type(problem).__name__}>"
+            text = f"{NOT_LOADABLE}{type(problem).__name__}>"
     run.previews[state.id] = (state.last_seq, text)
     return text
 
@@ -209,7 +220,8 @@ class Question:
     text : str
         What is asked.
     verb : str
-        What answers it: ``confirm``, ``deny``, ``keep``, ``rerun``, ``accept`` or ``adopt``.
+        What answers it: ``confirm``, ``deny``, ``invalidate``, ``keep``, ``rerun``, ``accept`` or
+        ``adopt``.
     view : OperationView or None
         The operation that it is about; `None` is the run.
     """
@@ -220,6 +232,8 @@ class Question:
 
     def line(self, run: str) -> str:
         """Give the line of Python that answers it, for a person to fill in."""
+        if self.verb == "invalidate":
+            return give_up(self.view)
         return _LINES[self.verb].format(op=self.view.id if self.view else "", run=run)
 
 
@@ -389,6 +403,8 @@ def _note(view: OperationView) -> str:
         parts.append(f"attempt {view.attempt}")
     if view.outcome == Outcome.UNKNOWN:
         parts.append("it may have happened")
+    elif not view.loadable:
+        parts.append("value not loadable here")
     elif view.error:
         parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
     return ", ".join(parts)
@@ -413,6 +429,10 @@ def questions_of(
         if v.outcome == Outcome.UNKNOWN:
             found.append(Question(f"{v.id} happened?", "confirm", v))
             found.append(Question(f"{v.id} did not happen?", "deny", v))
+        if v.result_preview.startswith(f"{NOT_LOADABLE}artifact"):
+            what = f"{v.id}: its value is lost ({v.result_preview[len(NOT_LOADABLE) : -1]}). "
+            what += "Restore artifacts/ from a backup, or give it up?"
+            found.append(Question(what, "invalidate", v))
         changes = "; ".join(v.changes)
         if changes and v.outcome == Outcome.COMPLETED:
             found.append(Question(f"{v.id} changed ({changes}): use the record?", "keep", v))

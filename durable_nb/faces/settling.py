@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from durable_nb.engine.views import Question
+from durable_nb.model.outcomes import Effect
 
 #: Verb -> what follows the operation on a command line. A person fills it in: the ellipsis is
 #: neither JSON nor Python, so that a line which is run as it stands records nothing.
 _FILL_IN: Final[Mapping[str, str]] = {
     "confirm": """'{"id": …}' --evidence "…\"""",
     "deny": '--evidence "…"',
+    "invalidate": '--reason "its value is lost"',
     "accept": '--reason "…"',
     "adopt": "moved",
 }
@@ -59,7 +61,10 @@ def _line(place: Place, run: str, question: Question) -> Line:
     view, verb = question.view, question.verb
     about = [] if view is None else [reference(view.id, view.row)]
     text = question.text + (" (in place of … what it returned)" if verb == "confirm" else "")
-    typed = command(place, verb, run, *about, more=_FILL_IN.get(verb, ""))
+    more = _FILL_IN.get(verb, "")
+    if verb == "invalidate" and view is not None and view.effect == Effect.EXTERNAL:
+        more += " --effect stands"
+    typed = command(place, verb, run, *about, more=more)
     return Line(view.id if view else None, text, typed)
 
 

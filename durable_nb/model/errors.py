@@ -88,6 +88,42 @@ class UnknownOutcome(DurableSignal):
         ]
 
 
+class ResultNotLoadable(DurableSignal):
+    """A completed operation whose recorded value cannot be loaded here: its artifact is lost.
+
+    A signal and no error: an agent framework would hand an error to the model, which asks for
+    the effect again.
+
+    Attributes
+    ----------
+    operations : tuple
+        The operation.
+    why : str
+        What is missing or damaged.
+    """
+
+    def __init__(self, run: str, operations: Sequence[Any], why: str) -> None:
+        super().__init__(run, operations, why)
+        self.run, self.operations, self.why = run, tuple(operations), why
+
+    def lines(self) -> list[str]:
+        """Give the five lines: what, why, what it means, and the two ways on."""
+        op = self.operations[0]
+        return [
+            f"{op.id} in run {self.run!r} is completed, and its value is not loadable here.",
+            f"Why: {self.why}.",
+            "It is not run again: its record is intact, so what it did outside has happened.",
+            "Bring it back:      restore artifacts/ in the run's folder from a backup, run again",
+            f"Give the value up:  {give_up(op)}",
+        ]
+
+
+def give_up(op: Any) -> str:
+    """Write the line that gives a recorded value up, so that its operation is done again."""
+    fate = ', effect="stands"' if str(getattr(op, "effect", "")) == "external" else ""
+    return f'run.invalidate("{op.id}", reason="its value is lost"{fate})'
+
+
 class IncompatibleCheckpoint(DurableSignal):
     """A recorded result depended on something that has changed since."""
 

@@ -142,7 +142,7 @@ class Capture:
         for patch in reversed(self._patches):
             patch.take_back()
         self._patches = []
-        return list(_limited(self._items))
+        return [_redacted(output) for output in _limited(self._items)]
 
     # -- what IPython passes on ----------------------------------------------------------
 
@@ -255,6 +255,18 @@ def _limited(items: list[_Stream | _Display]) -> Iterator[dict[str, Any]]:
         if item_is_empty(output):
             continue
         yield output
+
+
+def _redacted(output: dict[str, Any]) -> dict[str, Any]:
+    """Take secrets out of what is kept; out of markup only what tells by its own shape."""
+    if "text" in output:
+        return {**output, "text": values.redact(output["text"])}
+    data = {
+        mime: values.redact(text) if mime == _TEXT else values.redact_tokens(text)
+        for mime, text in output["data"].items()
+        if mime != _PNG
+    }
+    return {**output, "data": {**output["data"], **data}}
 
 
 def item_is_empty(output: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from durable_nb.values.artifacts import DiskArtifacts
+from durable_nb.values.artifacts import DiskArtifacts, mend_index
 from durable_nb.values.digests import digest
 from durable_nb.values.errors import (
     ArtifactDamaged,
@@ -17,8 +17,9 @@ from durable_nb.values.failures import describe_error, rebuild_error
 from durable_nb.values.literals import read_literal, write_literal
 from durable_nb.values.parts import Codec
 from durable_nb.values.previews import one_line, preview
-from durable_nb.values.redaction import redact
+from durable_nb.values.redaction import redact, redact_tokens
 from durable_nb.values.registry import Registry, default_registry, register_codec
+from durable_nb.values.secrets import find_secret
 from durable_nb.values.signing import is_signed, sign
 from durable_nb.values.text import Artifacts, decode, encode, text_refs
 
@@ -39,12 +40,15 @@ __all__ = [
     "describe_error",
     "digest",
     "encode",
+    "find_secret",
     "is_signed",
+    "mend_index",
     "one_line",
     "preview",
     "read_literal",
     "rebuild_error",
     "redact",
+    "redact_tokens",
     "register_codec",
     "sign",
     "text_refs",

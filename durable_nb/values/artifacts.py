@@ -14,7 +14,7 @@ import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
@@ -318,6 +318,82 @@ class DiskArtifacts:
 def is_foreign_setting(key: Any, value: Any) -> bool:
     """Tell whether a row of the settings is none that diskcache writes."""
     return key not in SETTINGS and not (key in _COUNTERS and type(value) is int)
+
+
+def mend_index(folder: Path, wanted: Iterable[tuple[str, int]]) -> list[str]:
+    """Find artifacts again whose index is lost, damaged or another folder's.
+
+    A file is known by the SHA-256 of its bytes, so nothing that an index says has to be believed.
+    An unreadable index is set aside whole.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the artifacts are; it need not exist.
+    wanted : iterable of (str, int)
+        SHA-256 and size of what is recorded.
+
+    Returns
+    -------
+    list of str
+        What was done, a line each; empty where all is as it should be.
+
+    Raises
+    ------
+    NotTrusted
+        As for `DiskArtifacts`.
+    ArtifactStoreDamaged
+        The index cannot even be made again.
+    """
+    if not folder.exists():
+        return []
+    told = []
+    try:
+        disk = DiskArtifacts(folder)
+    except ArtifactStoreDamaged as problem:
+        aside = _set_index_aside(folder)
+        told.append(f"the artifact index was unreadable ({problem.reason}) and is in {aside.name}")
+        disk = DiskArtifacts(folder)
+    with contextlib.closing(disk):
+        told += disk.warnings
+        missing = {sha256: size for sha256, size in wanted if not disk.contains(sha256, size)}
+        found = sum(_put_again(disk, path, missing) for path in _loose_files(folder, missing))
+    if found:
+        told.append(f"{found} artifacts were not in their index and were found by their content")
+    return told
+
+
+def _loose_files(folder: Path, missing: Mapping[str, int]) -> Iterator[Path]:
+    """List the value files that have the size of something missing; links are not followed."""
+    sizes = set(missing.values())
+    for parent, _, names in os.walk(folder) if sizes else ():
+        for path in (Path(parent, name) for name in names):
+            found = path.lstat()
+            inside = VALUE_FILE.match(str(path.relative_to(folder)))
+            if inside and stat.S_ISREG(found.st_mode) and found.st_size in sizes:
+                yield path
+
+
+def _put_again(disk: DiskArtifacts, path: Path, missing: Mapping[str, int]) -> bool:
+    """Put the bytes of a file that the index does not name; tell whether they were missing."""
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() not in missing:
+        return False
+    disk.put(data)
+    path.unlink()  # its bytes are on disk in a file that the index names
+    return True
+
+
+def _set_index_aside(folder: Path) -> Path:
+    """Move an unreadable index away, with its journal files."""
+    number = 1
+    while (aside := folder / f"damaged-index-{number}").exists():
+        number += 1
+    aside.mkdir(mode=0o700)
+    for path in folder.glob(f"{INDEX}*"):
+        path.rename(aside / path.name)
+    _fsync_folder(folder)
+    return aside
 
 
 def _fsync_folder(folder: Path) -> None:

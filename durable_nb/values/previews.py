@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from durable_nb.values.classes import object_state
-from durable_nb.values.redaction import redact
+from durable_nb.values.redaction import MARK, is_secret_name, redact
 
 _DEPTH: Final = 4
 _ITEMS: Final = 20
@@ -33,7 +33,7 @@ _BRACKETS: Final[Mapping[type, tuple[str, str]]] = types.MappingProxyType(
 )
 
 
-def preview(value: Any, limit: int = 200) -> str:
+def preview(value: Any, limit: int = 200, *, name: str = "") -> str:
     """Describe a value in one line.
 
     Parameters
@@ -42,6 +42,8 @@ def preview(value: Any, limit: int = 200) -> str:
         Anything; no method that a user wrote is called, so this never raises.
     limit : int
         Longest text, in characters.
+    name : str
+        What the value is called: one that says so (``api_key``) is not shown at all.
 
     Returns
     -------
@@ -49,10 +51,15 @@ def preview(value: Any, limit: int = 200) -> str:
         Without memory addresses, sets sorted, known secrets redacted, `…` where it was cut.
     """
     try:
+        if _is_secret(name, value):
+            return MARK
         shown = _show(value, limit + _MARGIN, _DEPTH)
     except Exception:  # a metaclass or proxy that raises on a mere look: its name has to do
         shown = f"<{type.__dict__['__name__'].__get__(type(value))} object>"
-    return one_line(shown[: 4 * (limit + _MARGIN)], limit)
+    shown = shown[: 4 * (limit + _MARGIN)]
+    if name:  # by the same rule as where the two stand in one text
+        shown = redact(f"{name}={shown}").removeprefix(f"{name}=")
+    return one_line(shown, limit)
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -130,7 +137,10 @@ def _show_container(value: Any, kind: type, room: int, depth: int) -> str:
     if issubclass(kind, dict) and kind.__module__ in ("builtins", "collections"):
         if depth <= 0:
             return "{…}" if kind is dict else f"{name}(…)"
-        pairs = (f"{inner(k)}: {inner(v)}" for k, v in islice(dict.items(value), _ITEMS + 1))
+        pairs = (
+            f"{inner(k)}: {MARK if _is_secret(k, v) else inner(v)}"
+            for k, v in islice(dict.items(value), _ITEMS + 1)
+        )
         body = "{" + _some(pairs, len(value), room, False) + "}"
         return body if kind is dict else f"{name}({body})"
     if issubclass(kind, BaseException):
@@ -140,8 +150,15 @@ def _show_container(value: Any, kind: type, room: int, depth: int) -> str:
         return f"<{name} object>"
     if depth <= 0:
         return f"{name}(…)"
-    pairs = (f"{key}={inner(item)}" for key, item in fields.items())
+    pairs = (f"{k}={MARK if _is_secret(k, v) else inner(v)}" for k, v in fields.items())
     return f"{name}({_some(pairs, len(fields), room, False)})"
+
+
+def _is_secret(name: Any, value: Any) -> bool:
+    """Tell whether a value is secret by its name; numbers and nothing are not."""
+    if type(name) is not str or not is_secret_name(name):
+        return False
+    return value is not None and not (type(value) in (bool, str, bytes) and not value)
 
 
 def _fields(value: Any, kind: type) -> dict[str, Any] | None:
