@@ -140,15 +140,21 @@ def recorded_value(run: Trajectory, state: OperationState) -> Any:
     Raises
     ------
     ResultNotLoadable
-        Its artifact is lost. The operation stays completed, so nothing is done again.
+        Its artifact is lost, its class has changed or is not there yet, or its codec is missing.
+        The operation stays completed, so nothing is done again.
     """
     if state.result is None:
         return None
     try:
         value = values.decode(state.result, run.artifacts)
+    except values.WaitingForClass as problem:
+        back = f"run the cell that defines or imports `{problem.name}`, then this one"
+        why = f"waiting for class `{problem.name}`: run its cell"
+        raise ResultNotLoadable(run.name, [run.view(state)], why, back) from problem
     except values.ValueNotLoadable as problem:
-        problem.add_note(f"It is the result of {state.id}, which is not run again.")
-        raise
+        why = f"the recorded {problem.what} cannot be loaded: {problem.reason}"
+        back = problem.advice or "bring back what it was recorded with, and run the cell again"
+        raise ResultNotLoadable(run.name, [run.view(state)], why, back) from problem
     except _LOST as problem:
         why = run.unloadable[state.id] = _why_lost(problem)
         raise ResultNotLoadable(run.name, [run.view(state)], why) from problem

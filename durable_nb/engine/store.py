@@ -172,8 +172,6 @@ def _open_journal(
         role == "runner" or journal.recovered.records is not None
     ):
         surroundings.say(f"warning: {journal.recovered}")
-    if journal.lost is not None and journal.lost.kind == "headless":
-        surroundings.say(f"warning: {journal.lost}. The run goes on from what the journal holds.")
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":
@@ -259,7 +257,7 @@ def _birth(
 
 def _loss(journal: DuckDBJournal) -> list[Draft]:
     """Draft the doubt that lost records leave."""
-    if journal.lost is None or journal.lost.kind == "headless":
+    if journal.lost is None:
         return []
     return [recovery.doubt(str(journal.lost))]
 
@@ -277,6 +275,9 @@ def _headline(run: Run) -> str:
 def _greeting(run: Run, root: Path) -> str:
     """Say "NEW run" or "resumed", and where; warn of a likely typo."""
     where = _short(run.folder)
+    if run.fold.doubted:
+        why = run.fold.doubted.get("why")
+        return f"run {run.name} in {where} has lost records: {why}. Nothing new starts in it yet."
     if run.fold.previous(run.epoch) is None:
         return f"NEW run {run.name} in {where}"
     c = run.status_view().counts

@@ -359,8 +359,11 @@ class DuckDBJournal:
 
     # -- opening -------------------------------------------------------------------------------
 
-    def _take(self, rows: Sequence[Row], records: list[Record]) -> None:
-        """Compare the file with the head, and keep what was read for the first `load`."""
+    def _take(self, rows: Sequence[Row], records: list[Record], *, existed: bool) -> None:
+        """Compare the file with the head, and keep what was read for the first `load`.
+
+        The head was there before the file: one without a head, even an empty one, is in doubt.
+        """
         state = self._head.read() if self._head is not None else None
         digest, at_head = START, START
         for row in rows:
@@ -371,7 +374,7 @@ class DuckDBJournal:
         if self._head is None:
             return
         if state is None:
-            if rows:
+            if existed:
                 self.lost = Loss(0, len(rows), "headless")
         elif state.seq > len(rows):
             self.lost = Loss(state.seq, len(rows), "missing")
@@ -413,6 +416,10 @@ def open_journal(
         If another process has the file open.
     """
     recovery: Recovery | None = None
+    existed = path.exists()
+    if head is not None and not existed and head.read() is None:
+        head.write(HeadState(0, START))
+        head.sync()
     try:
         found = open_tables(path, run)
     except (duckdb.Error, BadRow) as error:
@@ -422,8 +429,8 @@ def open_journal(
     journal = DuckDBJournal(
         path, found.con, found.rows, run=run, epoch=epoch, head=head, clock=clock
     )
-    journal._take(found.rows, found.records)
-    if journal.lost is not None and journal.lost.kind != "headless" and recovery is None:
+    journal._take(found.rows, found.records, existed=existed)
+    if journal.lost is not None and recovery is None:
         # The next write would overwrite what may be left in the write-ahead file: copy it first,
         # and let go before copying, because closing any descriptor drops DuckDB's lock.
         found.con.close()

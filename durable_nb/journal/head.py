@@ -42,7 +42,7 @@ class Loss:
     """What the head knows and the journal does not.
 
     `missing`: acknowledged records are gone; `diverged`: the record at the head's place is another
-    one; `headless`: there are records but no head, so nothing proves that they are all.
+    one; `headless`: there is a file but no head, so nothing proves that its records are all.
     """
 
     head_seq: int
@@ -56,7 +56,7 @@ class Loss:
             )
         if self.kind == "diverged":
             return f"the records up to {self.head_seq} are not those that were acknowledged"
-        return f"the head file is missing, so the {self.last_seq} records may not be all"
+        return f"the head file is missing, so the {self.last_seq} records may not be all of them"
 
 
 class Head:

@@ -89,7 +89,9 @@ class UnknownOutcome(DurableSignal):
 
 
 class ResultNotLoadable(DurableSignal):
-    """A completed operation whose recorded value cannot be loaded here: its artifact is lost.
+    """A completed operation whose recorded value cannot be loaded here.
+
+    Its artifact is lost, its class has changed or is not defined yet, or its codec is missing.
 
     A signal and no error: an agent framework would hand an error to the model, which asks for
     the effect again.
@@ -99,12 +101,20 @@ class ResultNotLoadable(DurableSignal):
     operations : tuple
         The operation.
     why : str
-        What is missing or damaged.
+        What is missing, damaged or changed.
+    back : str
+        What brings the value back.
     """
 
-    def __init__(self, run: str, operations: Sequence[Any], why: str) -> None:
-        super().__init__(run, operations, why)
-        self.run, self.operations, self.why = run, tuple(operations), why
+    def __init__(
+        self,
+        run: str,
+        operations: Sequence[Any],
+        why: str,
+        back: str = "restore artifacts/ in the run's folder from a backup, run again",
+    ) -> None:
+        super().__init__(run, operations, why, back)
+        self.run, self.operations, self.why, self.back = run, tuple(operations), why, back
 
     def lines(self) -> list[str]:
         """Give the five lines: what, why, what it means, and the two ways on."""
@@ -113,7 +123,7 @@ class ResultNotLoadable(DurableSignal):
             f"{op.id} in run {self.run!r} is completed, and its value is not loadable here.",
             f"Why: {self.why}.",
             "It is not run again: its record is intact, so what it did outside has happened.",
-            "Bring it back:      restore artifacts/ in the run's folder from a backup, run again",
+            f"Bring it back:      {self.back}",
             f"Give the value up:  {give_up(op)}",
         ]
 

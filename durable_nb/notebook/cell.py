@@ -20,6 +20,7 @@ from durable_nb.model.errors import (
     NotApplied,
     NotRecordable,
     ResultLost,
+    ResultNotLoadable,
     UnknownOutcome,
 )
 from durable_nb.model.outcomes import Effect, Outcome
@@ -147,8 +148,8 @@ class Cell(Managed):
         self._op.block = self.entered_by()
         try:
             self._op.__enter__()
-        except values.WaitingForClass:
-            self._waiting = True
+        except ResultNotLoadable as stop:
+            self._wait_for(stop)
         except DurableError as problem:
             raise tracebacks.briefly(problem) from None
         self._begin()
@@ -177,8 +178,8 @@ class Cell(Managed):
         self._op.block = self.entered_by()
         try:
             await self._op.__aenter__()
-        except values.WaitingForClass:
-            self._waiting = True
+        except ResultNotLoadable as stop:
+            self._wait_for(stop)
         except DurableError as problem:
             raise tracebacks.briefly(problem) from None
         self._begin()
@@ -213,6 +214,12 @@ class Cell(Managed):
         if stopped:
             raise self._interrupted(tb) from None
         return settled
+
+    def _wait_for(self, stop: ResultNotLoadable) -> None:
+        """Wait for a class that this very cell may define; for nothing else."""
+        if not isinstance(stop.__cause__, values.WaitingForClass):
+            raise stop
+        self._waiting = True
 
     def _never_entered(self) -> bool:
         """Tell whether the record still waits for a class, so that there is nothing to leave."""

@@ -229,6 +229,26 @@ def test_records_without_a_head_are_not_taken_as_all(killed, opened):
     assert opened(folder).lost.kind == "headless"
 
 
+def test_a_file_without_records_and_without_a_head_is_not_taken_for_a_new_one(killed, opened):
+    """Head and write-ahead file are gone together: the head was there before the first record."""
+    folder, _ = killed(3)
+    (folder / "head").unlink()
+    (folder / "journal.duckdb.wal").unlink()
+    lost = opened(folder).lost
+    assert (lost.kind, lost.last_seq) == ("headless", 0)
+
+
+def test_a_kernel_that_died_while_it_made_its_journal_leaves_no_doubt(tmp_path, opened):
+    """A head without a file, and a file whose first record never came, are a run not yet begun."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    Head(folder / "head").close()
+    journal = opened(folder)
+    assert journal.lost is None
+    journal.close()
+    assert opened(folder).lost is None
+
+
 def test_case_57_a_closed_run_is_whole_in_its_one_file(opened, draft, tmp_path):
     """Close checkpoints, so that a copy of the database file alone has every record."""
     journal = opened()

@@ -63,7 +63,7 @@ try:
     for effect in ("none", "external"):
         try:
             (row,) = run.step(effect, effect=effect).call(make_plan, effect)
-        except Exception as problem:
+        except dnb.DurableSignal as problem:
             tell(**{effect: f"{type(problem).__name__}: {problem}"})
         else:
             plan = row["plan"]
@@ -89,10 +89,12 @@ def test_case_63_value_waits_for_its_class_or_says_what_changed(kind, tmp_path):
     again = bench.run(PLANS, kind, "defined").ok().facts
 
     for effect in ("none", "external"):
-        assert waiting[effect].startswith("WaitingForClass: waiting for class `Plan`: run its cell")
-        assert changed[effect].startswith("ValueNotLoadable: the recorded value of class Plan")
+        assert waiting[effect].startswith(f"ResultNotLoadable: {effect}#1 in run")
+        assert "Why: waiting for class `Plan`: run its cell." in waiting[effect]
+        assert "the recorded value of class Plan cannot be loaded" in changed[effect]
+        assert "It is not run again" in changed[effect]
         assert "were (goal: str, steps: int) and now are (goal: str, owner: str)" in changed[effect]
-        assert "Define the class as it was, or invalidate the operation" in changed[effect]
+        assert "define the class as it was, or invalidate the operation" in changed[effect]
         assert again[effect] == [True, effect, 3]
     for facts in (waiting, changed, again):
         assert facts["outcomes"] == {"none#1": "completed", "external#1": "completed"}
@@ -129,7 +131,7 @@ for name in ("old", *more[1:]):
     try:
         found = run.step(name, effect="none").call(pay, 5)
         tell(**{name: found == [Money(5)] and type(found[0]) is Money})
-    except Exception as problem:
+    except dnb.DurableSignal as problem:
         tell(**{name: f"{type(problem).__name__}: {problem}"})
 run.close()
 """
@@ -148,6 +150,6 @@ def test_older_versions_of_a_codec_are_read_after_a_restart(tmp_path):
     assert "older={...}" in without["old"]
 
     none = bench.run(MONEY, "none").ok().facts["old"]
-    assert none.startswith("ValueNotLoadable: the recorded value of type money")
-    assert "Register_codec for it first" in none
+    assert "the recorded value of type money cannot be loaded" in none
+    assert "register_codec for it first" in none
     assert Path(bench.ledger_file).read_text().count("\n") == 2
