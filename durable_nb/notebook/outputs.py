@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from durable_nb import values
 
-#: Bytes kept of a stream: this much of its head, and as much of its tail.
+#: Characters kept of a stream: this much of its head, and as much of its tail.
 KEPT: Final = 32 * 1024
 #: Bytes kept of all displays of a cell; a larger one leaves its text.
 KEPT_DISPLAYS: Final = 4 * 1024 * 1024
@@ -54,18 +54,22 @@ class _Stream:
         self._tail.append(text)
         self._in_tail += len(text)
         while self._in_tail - len(self._tail[0]) >= KEPT:
-            gone = len(self._tail.popleft())
-            self._in_tail -= gone
-            self._lost += gone
+            gone = self._tail.popleft()
+            self._in_tail -= len(gone)
+            self._lost += _bytes(gone)
 
     def as_dict(self) -> dict[str, Any]:
         head, tail, lost = "".join(self._head), "".join(self._tail), self._lost
         if len(tail) > KEPT:
-            lost += len(tail) - KEPT
+            lost += _bytes(tail[:-KEPT])
             tail = tail[-KEPT:]
-        middle = f"\n[… {lost:,} characters are not in the record …]\n" if lost else ""
+        middle = f"\n[… {lost:,} bytes are not in the record …]\n" if lost else ""
         whole = {"type": "stream", "name": self.name, "text": settle(head + middle + tail)}
         return {**whole, "lost": lost} if lost else whole
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(slots=True)
@@ -249,8 +253,8 @@ def _limited(items: list[_Stream | _Display]) -> Iterator[dict[str, Any]]:
             total += sum(map(len, item.data.values()))
             if total > KEPT_DISPLAYS:
                 text = item.data.get(_TEXT, "")
-                lost = sum(map(len, item.data.values())) - len(text[:KEPT])
-                note = f"\n[… {lost:,} characters of this output are not in the record …]"
+                lost = sum(map(_bytes, item.data.values())) - _bytes(text[:KEPT])
+                note = f"\n[… {lost:,} bytes of this output are not in the record …]"
                 output["data"] = {_TEXT: text[:KEPT] + note}
         if item_is_empty(output):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -94,7 +95,11 @@ def test_a_long_stream_keeps_head_and_tail_and_counts_what_is_between(notebook):
     assert text.startswith("00000\n00001\n")
     assert text.endswith("39999\n")
     lost = 40000 * 6 - 2 * outputs.KEPT
-    assert f"{lost:,} characters are not in the record" in text
+    assert f"{lost:,} bytes are not in the record" in text
+    kept, _ = captured(notebook, "for i in range(40000): print('ä' * 5)")
+    lost = (40000 * 6 - 2 * outputs.KEPT) * 11 // 6
+    found = int(re.search(r"([\d,]+) bytes are not", kept[0]["text"])[1].replace(",", ""))
+    assert abs(found - lost) < 12, "bytes, not characters"
 
 
 def test_large_displays_are_cut_to_their_text(notebook, monkeypatch):
