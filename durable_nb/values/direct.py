@@ -126,7 +126,7 @@ def _reader(registry: Registry) -> Callable[[dict[str, Any]], Any]:
             if id(item) in made:
                 raise _Declined
         row = rows.get(tree.pop("$"))
-        if row is None or not row.is_direct or row.matches is list or not _MORE.isdisjoint(tree):
+        if row is None or not row.is_direct or not _MORE.isdisjoint(tree):
             raise _Declined
         value = _value(row, tree)
         made[id(value)] = value

@@ -145,6 +145,7 @@ DAMAGED = [
     '{"$":"datetime","at":"2026-01-01","v":{"$":"dict","v":["tzinfo",{"$":"ZoneInfo","v":"UTC"}]}}',
     '{"$":"bytes","b64":{"$":"str","utf8":"41414141"}}',
     '{"$":"bytes","b64":"A"}',
+    '{"$":"bytes","b64":"Q!Q=="}',
     '{"$":"bytes"}',
     '{"$":"Decimal","v":"x"}',
     '{"$":"Decimal","ver":2,"v":"1"}',
@@ -223,3 +224,12 @@ def test_codec_that_users_register_is_not_direct():
     assert not replace(row, by_equality=True).is_direct
     assert not replace(row, matches=lambda cls: cls is Decimal).is_direct
     assert not replace(row, content=lambda value: Parts()).is_direct
+
+
+def test_codec_that_is_not_direct_is_left_to_the_general_path():
+    """Neither writing nor reading takes its values directly, so its code runs on one path only."""
+    row = BUILT_IN.of_tag("Decimal")
+    registry = BUILT_IN.with_row(replace(row, mutable=True))
+    assert write_direct([Decimal(1)], registry) is None
+    assert read_direct('[{"$":"Decimal","v":"1"}]', registry) is DECLINED
+    assert read_direct('[{"$":"Decimal","v":"1"}]', BUILT_IN) == [Decimal(1)]
