@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
+from operator import add
 from typing import Any, Final
 
 from durable_nb.values.errors import NotDigestible
-from durable_nb.values.parts import CannotTake, Parts, Shape, type_name
+from durable_nb.values.parts import NOTHING, CannotTake, Parts, Shape, type_name
 from durable_nb.values.plain import write_json
 from durable_nb.values.registry import Registry, default_registry
 from durable_nb.values.trail import Trail
 
 #: Bytes of a digest, 32 hexadecimal digits.
 _SIZE: Final = 16
-
-_NONE, _TRUE, _FALSE = b"N;", b"T;", b"F;"
 
 
 def digest(value: Any, *, name: str = "value", registry: Registry | None = None) -> str:
@@ -47,7 +47,11 @@ def digest(value: Any, *, name: str = "value", registry: Registry | None = None)
         Some part is a function, client, lock or the like, or contains itself.
     """
     token = _Digester(name, registry or default_registry()).token(value)
-    return "b2:" + hashlib.blake2b(token, digest_size=_SIZE).hexdigest()
+    return "b2:" + blake2b(token, digest_size=_SIZE).hexdigest()
+
+
+#: Bound once: to look up a member of an enum takes as long as to hash a small value.
+_SET, _MAPPING, _NAMED = Shape.SET, Shape.MAPPING, Shape.NAMED
 
 
 @dataclass(slots=True)
@@ -67,20 +71,19 @@ def _text(value: str) -> bytes:
     return b"s%d:%b" % (len(raw), raw)
 
 
-def _scalar(value: Any) -> bytes | None:
-    """Give the token of a scalar, or None."""
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is int:
-        return b"i%x;" % value
-    if kind is float:
-        return b"f" + (b"nan" if math.isnan(value) else value.hex().encode()) + b";"
-    if value is None:
-        return _NONE
-    if kind is bool:
-        return _TRUE if value else _FALSE
-    return None
+def _float(value: float) -> bytes:
+    """Give the token of a float; all NaNs are one."""
+    return b"f" + (b"nan" if math.isnan(value) else value.hex().encode()) + b";"
+
+
+#: Type of a scalar -> its token. These values are never taken apart.
+_SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    str: _text,
+    int: lambda value: b"i%x;" % value,
+    float: _float,
+    bool: lambda value: b"T;" if value else b"F;",
+    type(None): lambda value: b"N;",
+}
 
 
 class _Digester:
@@ -89,35 +92,40 @@ class _Digester:
     def __init__(self, name: str, registry: Registry) -> None:
         self.name, self.registry = name, registry
         self.stack: list[_Open] = []
-        self.heads: dict[type, bytes] = {}
 
     def token(self, root: Any) -> bytes:
         """Walk down and up without recursion; a value that was met before is not walked again."""
-        scalar = _scalar(root)
-        if scalar is not None:
-            return scalar
+        if type(root) in _SCALARS:
+            return _SCALARS[type(root)](root)
+        scalars = _SCALARS
         done: dict[int, bytes] = {}
         kept: list[Any] = []  # while an id is a key, its object lives
         active = {id(root)}
         self._open(root)
         while True:
             top = self.stack[-1]
-            item = _advance(top.rest, top.tokens, done)
-            if item is not _ALL:
-                if id(item) in active:
-                    found = f"{type_name(type(item))} that contains itself"
-                    raise NotDigestible(self._path(), found)
-                active.add(id(item))
-                self._open(item)
+            tokens = top.tokens
+            for item in top.rest:
+                scalar = scalars.get(type(item))
+                token = done.get(id(item)) if scalar is None else scalar(item)
+                if token is None:
+                    break
+                tokens.append(token)
+            else:  # every inner value has its token
+                token = _close(top)
+                self.stack.pop()
+                if not self.stack:
+                    return token
+                active.discard(id(top.value))
+                done[id(top.value)] = token
+                kept.append(top.value)
+                self.stack[-1].tokens.append(token)
                 continue
-            token = _close(top)
-            self.stack.pop()
-            if not self.stack:
-                return token
-            active.discard(id(top.value))
-            done[id(top.value)] = token
-            kept.append(top.value)
-            self.stack[-1].tokens.append(token)
+            if id(item) in active:
+                found = f"{type_name(type(item))} that contains itself"
+                raise NotDigestible(self._path(), found)
+            active.add(id(item))
+            self._open(item)
 
     def _open(self, value: Any) -> None:
         """Take a value apart."""
@@ -129,19 +137,9 @@ class _Digester:
             parts = (row.digested or row.content or row.encode)(value)
         except CannotTake as refused:
             raise NotDigestible(self._path(), refused.found, refused.advice) from refused
-        head = self._head(kind, row.tag, parts)
+        qualname = None if parts.cls is None else parts.cls.__qualname__
+        head = _head(row.tag, qualname, parts.data) if parts.data else _bare_head(row.tag, qualname)
         self.stack.append(_Open(value, head, parts, iter(parts.items), []))
-
-    def _head(self, kind: type, tag: str, parts: Parts) -> bytes:
-        """Write what a value is beside its inner values; without facts that is one per type."""
-        known = None if parts.data else self.heads.get(kind)
-        if known is None:
-            qualname = parts.cls and parts.cls.__qualname__
-            head = {"tag": tag, "cls": qualname, "data": dict(parts.data)}
-            known = write_json(head).encode()
-            if not parts.data:
-                self.heads[kind] = known
-        return known
 
     def _path(self) -> str:
         """Say where the value stands that is about to be opened."""
@@ -151,34 +149,33 @@ class _Digester:
         return trail.path()
 
 
-#: Every inner value has its token.
-_ALL: Final = object()
+def _head(tag: str, qualname: str | None, data: Mapping[str, Any]) -> bytes:
+    """Write what a value is beside its inner values."""
+    head = write_json({"tag": tag, "cls": qualname, "data": dict(data)}).encode()
+    return b"%d:%b" % (len(head), head)
 
 
-def _advance(rest: Iterator[Any], tokens: list[bytes], done: dict[int, bytes]) -> Any:
-    """Add the tokens that need no walk; give the first inner value that does, or `_ALL`."""
-    for item in rest:
-        token = _scalar(item) or done.get(id(item))
-        if token is None:
-            return item
-        tokens.append(token)
-    return _ALL
+@functools.lru_cache(maxsize=1024)
+def _bare_head(tag: str, qualname: str | None) -> bytes:
+    """Write the head of a value without facts: there is one per type."""
+    return _head(tag, qualname, NOTHING)
 
 
 def _close(opened: _Open) -> bytes:
     """Give the token of a value whose inner tokens are all there."""
     parts, tokens = opened.parts, opened.tokens
-    if parts.shape is Shape.SET:
+    shape = parts.shape
+    if shape is _SET:
         tokens = sorted(tokens)
-    elif parts.shape is Shape.MAPPING:
-        tokens = sorted(key + item for key, item in zip(tokens[::2], tokens[1::2], strict=True))
-    elif parts.shape is Shape.NAMED:
+    elif shape is _MAPPING:
+        tokens = sorted(map(add, tokens[::2], tokens[1::2]))
+    elif shape is _NAMED:
         names = (_text(name) for name in parts.names)
         tokens = [name + item for name, item in zip(names, tokens, strict=True)]
-    body = hashlib.blake2b(digest_size=_SIZE)
-    body.update(b"%d:%b%d;" % (len(opened.head), opened.head, len(tokens)))
-    body.update(b"".join(tokens))
-    if parts.blob is not None:
-        body.update(b"#%d:" % len(parts.blob))
-        body.update(parts.blob)
-    return b"d" + body.digest()
+    body = [opened.head, b"%d;" % len(tokens), *tokens]
+    if parts.blob is None:
+        return b"d" + blake2b(b"".join(body), digest_size=_SIZE).digest()
+    body.append(b"#%d:" % len(parts.blob))
+    hashed = blake2b(b"".join(body), digest_size=_SIZE)
+    hashed.update(parts.blob)  # apart, since it may be large
+    return b"d" + hashed.digest()

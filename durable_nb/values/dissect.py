@@ -61,7 +61,7 @@ def dissect(value: Any, trail: Trail, registry: Registry, put: Callable[[bytes],
         nodes.append(Node(row.tag, version=row.version))
         trails.append(at)
         values.append(item)
-        if row.of_identity or (kind in (tuple, frozenset) and item):
+        if row.is_shared(item):
             index[id(item)] = len(nodes) - 1
         return Ref(len(nodes) - 1)
 
@@ -128,10 +128,14 @@ def _take(rows: _Rows, value: Any, trail: Trail) -> tuple[Parts, str, str]:
         raise NotRecordable(trail.path(), type_name(type(value)), why) from cause
 
 
+#: Types of members that sort among themselves.
+_ORDERED: Final[tuple[set[type], ...]] = ({str}, {int}, set())
+
+
 def in_order(members: Any, registry: Registry) -> tuple[Any, ...]:
     """Sort the members of a set in an order that no hash seed changes."""
-    kinds = {type(member) for member in members}
-    if kinds <= {str} or kinds <= {int}:
+    kinds = set(map(type, members))
+    if kinds in _ORDERED:
         return tuple(sorted(members))
     return tuple(sorted(members, key=lambda member: digest(member, registry=registry)))
 

@@ -18,7 +18,8 @@ from durable_nb.values.plain import MAX_DEPTH
 #: journal slow (a 10 MB blob takes 50 ms to commit in DuckDB).
 INLINE_LIMIT: Final = 64 * 1024
 
-_HEADER: Final = frozenset({"$", "sha256", "size", "of", "ver", "class", "fields", "b64", "v"})
+#: What a tagged object may hold beside the facts of its codec.
+HEADER: Final = frozenset({"$", "sha256", "size", "of", "ver", "class", "fields", "b64", "v"})
 
 
 class Ref(NamedTuple):
@@ -215,7 +216,7 @@ def _read(tree: Any) -> tuple[Node, Sequence[Any]]:
         tag, blob = tree.get("of"), Blob(*_address(tree))
     inner = tree.get("v")
     names = tuple(inner) if isinstance(inner, dict) else None
-    data = {key: item for key, item in tree.items() if key not in _HEADER}
+    data = {key: item for key, item in tree.items() if key not in HEADER}
     if "v" in tree and not isinstance(inner, (dict, list)):
         data["v"] = inner
     node = Node(

@@ -78,6 +78,10 @@ def _no_fingerprint(cls: type) -> str:
 _NONE_OLDER: Final[Mapping[int, Callable[[Parts], Any]]] = MappingProxyType({})
 
 
+#: Immutable types that hold any values: written once, or nested sharing would grow without bound.
+_NESTING: Final = frozenset({tuple, frozenset})
+
+
 @dataclass(frozen=True, slots=True)
 class Codec:
     """One row of the registry: how values of one type are taken apart and put together.
@@ -110,6 +114,9 @@ class Codec:
         Version of this row's form.
     older : Mapping
         Version to decoder, for forms that were written before.
+    is_direct : bool
+        Whether the direct path takes its values: one exact type, of which equality looks at what
+        `encode` gives and no more. Never a codec that users register.
     """
 
     tag: str
@@ -125,11 +132,21 @@ class Codec:
     advice: str = ""
     version: int = 1
     older: Mapping[int, Callable[[Parts], Any]] = field(default_factory=lambda: _NONE_OLDER)
+    is_direct: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_bare = not (self.mutable or self.by_equality or self.content) and self.version == 1
+        is_direct = isinstance(self.matches, type) and is_bare
+        object.__setattr__(self, "is_direct", is_direct)
 
     @property
     def of_identity(self) -> bool:
         """Whether shared references to one value must stay shared."""
         return self.mutable or self.fill is not None
+
+    def is_shared(self, value: Any) -> bool:
+        """Say whether a second reference to a value is written as a reference to the first."""
+        return self.mutable or self.fill is not None or (self.matches in _NESTING and bool(value))
 
 
 def type_name(cls: type) -> str:

@@ -1,4 +1,4 @@
-"""Plain values: what JSON carries as it is, and the fast path for trees of it."""
+"""Plain scalars, which JSON carries as they are, and how JSON is written."""
 
 from __future__ import annotations
 
@@ -39,53 +39,13 @@ def is_clean(text: str) -> bool:
     return True
 
 
-def _is_short(text: str) -> bool:
-    """Say whether JSON carries a text as it is."""
-    return len(text) <= MAX_TEXT and (text.isascii() or is_clean(text))
-
-
 def is_plain_scalar(value: Any) -> bool:
     """Say whether a value is a scalar that JSON carries exactly, and no long text."""
     kind = type(value)
     if kind is str:
-        return _is_short(value)
+        return len(value) <= MAX_TEXT and (value.isascii() or is_clean(value))
     if kind is int:
         return bool(value.bit_length() <= MAX_BITS)
     if kind is float:
         return math.isfinite(value)
     return value is None or kind is bool
-
-
-def plain_text(value: Any) -> str | None:
-    """Give the JSON text of a tree of plain types, or None where the general path is needed.
-
-    Exact types only, no shared lists or dicts, no `$` key, no more than `MAX_DEPTH` levels.
-    """
-    seen: set[int] = set()
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                if not _is_short(item):
-                    return None
-            elif kind is dict:
-                if id(item) in seen or "$" in item:
-                    return None
-                seen.add(id(item))
-                for key in item:
-                    if type(key) is not str or not _is_short(key):
-                        return None
-                below.extend(item.values())
-            elif kind is list:
-                if id(item) in seen:
-                    return None
-                seen.add(id(item))
-                below.extend(item)
-            elif not is_plain_scalar(item):
-                return None
-        if not below:
-            return _write(value)
-        level = below
-    return None

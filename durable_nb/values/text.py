@@ -14,11 +14,12 @@ from typing import Any, Final, Protocol
 
 from durable_nb.model.errors import DurableError, NotRecordable
 from durable_nb.values.build import Unbuilt, build
+from durable_nb.values.direct import DECLINED, no_constant, read_direct, write_direct
 from durable_nb.values.dissect import dissect
 from durable_nb.values.errors import TextDamaged, ValueNotLoadable
-from durable_nb.values.nodes import INLINE_LIMIT, BadForm, from_json, to_json
+from durable_nb.values.nodes import INLINE_LIMIT, from_json, to_json
 from durable_nb.values.parts import type_name
-from durable_nb.values.plain import plain_text, write_json
+from durable_nb.values.plain import write_json
 from durable_nb.values.registry import Registry, default_registry
 from durable_nb.values.same import difference
 from durable_nb.values.trail import Trail
@@ -53,6 +54,9 @@ class _Staged:
         return self.blobs[sha256]
 
 
+#: Stands in a text that holds tags. Quotes inside JSON strings are escaped, so no user text does.
+_TAGGED: Final = '"$":'
+
 #: An artifact in the text. Quotes inside JSON strings are escaped, so no user text matches.
 _REFERENCE: Final = re.compile(r'\{"\$":"artifact","sha256":"([0-9a-f]{64})","size":(\d+)')
 _CARRIED: Final = re.compile(r'"of":"text","refs":\[((?:\["[0-9a-f]{64}",\d+\],?)*)\]\}')
@@ -85,10 +89,10 @@ def encode(
     NotRecordable
         Some part does not survive the round trip. Nothing was stored.
     """
-    plain = plain_text(value)
-    if plain is not None:
-        return _carried(plain, artifacts)
     rows = registry or default_registry()
+    direct = write_direct(value, rows)
+    if direct is not None and _is_proven(direct, rows):
+        return _carried(direct, artifacts)
     staged = _Staged()
     dissected = dissect(value, Trail(name), rows, staged.put)
     text = write_json(to_json(dissected.table))
@@ -103,6 +107,18 @@ def encode(
     for blob in staged.blobs.values():
         artifacts.put(blob)
     return _carried(text, artifacts)
+
+
+def _is_proven(text: str, rows: Registry) -> bool:
+    """Say whether a text that was written directly is read back and written as the same text.
+
+    That compares value and value read by type and content: the text holds all that equality looks
+    at. JSON without tags needs no proof.
+    """
+    if _TAGGED not in text:
+        return True
+    again = read_direct(text, rows)
+    return again is not DECLINED and write_direct(again, rows) == text
 
 
 def _reason(cause: Exception) -> str:
@@ -163,14 +179,18 @@ def decode(text: str, artifacts: Artifacts, *, registry: Registry | None = None)
 
 def _decode(text: str, artifacts: Artifacts, registry: Registry) -> Any:
     """Read a value back, or say which node failed."""
-    if '"$":' not in text:  # inside strings the quotes are escaped: this tree is plain
+    if _TAGGED not in text:
         return _parse(text)
+    direct = read_direct(text, registry)
+    if direct is not DECLINED:
+        return direct
     tree = _parse(text)
     if isinstance(tree, dict) and tree.get("of") == "text" and tree.get("$") == "artifact":
         text = artifacts.get(str(tree.get("sha256"))).decode()
+        direct = read_direct(text, registry)
+        if direct is not DECLINED:
+            return direct
         tree = _parse(text)
-        if '"$":' not in text:
-            return tree
     try:
         table = from_json(tree)
     except ValueError as cause:
@@ -178,17 +198,15 @@ def _decode(text: str, artifacts: Artifacts, registry: Registry) -> Any:
     return build(table, registry, artifacts.get)
 
 
+_parse_json: Final = json.JSONDecoder(parse_constant=no_constant).decode
+
+
 def _parse(text: str) -> Any:
     """Parse JSON, without the constants that JSON does not have."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _parse_json(text)
     except (ValueError, RecursionError) as cause:
         raise TextDamaged(str(cause)) from cause
-
-
-def _no_constant(name: str) -> Any:
-    """Refuse NaN and the infinities, which our text writes as tags."""
-    raise BadForm(f"{name} is no JSON")
 
 
 def text_refs(text: str) -> list[tuple[str, int]]:
