@@ -18,6 +18,8 @@ from support.harmed import ONCE, Harmed, flipped, is_detected, write
 
 import durable_nb as dnb
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 # -- the journal -------------------------------------------------------------------------------
 
 JOURNAL: dict[str, Callable[[Harmed], None]] = {

@@ -27,6 +27,8 @@ from durable_nb.journal import Head
 from durable_nb.journal.head import HeadState
 from durable_nb.journal.rows import START, Row, chain
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 # -- artifacts ---------------------------------------------------------------------------------
 
 VALUE: dict[str, Callable[[Harmed], None]] = {

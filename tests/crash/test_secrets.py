@@ -15,6 +15,8 @@ from support.child import Bench
 import durable_nb as dnb
 from durable_nb.cli import cli
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 #: Where it is planted -> the key; all different, so that what is found says where it leaked.
 KEYS = {
     "positional": "sk-proj-aaaaBBBB10cccc",

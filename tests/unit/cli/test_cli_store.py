@@ -19,6 +19,8 @@ from support.terminal import HOLD, ROOT, do, document, records, run_it
 import durable_nb as dnb
 from durable_nb import values
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 # -- verify ------------------------------------------------------------------------------------
 
 

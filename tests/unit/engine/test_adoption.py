@@ -60,6 +60,7 @@ def test_a_copy_executes_nothing_before_a_person_has_said_what_it_is(copy, how):
         assert "adopted" not in list(run.history().kind), "the original is as it was"
 
 
+@pytest.mark.slow
 def test_a_fork_has_new_keys_for_what_begins_in_it_and_keeps_those_that_were_sent(copy):
     """What was begun before the copy may be under way under its key, so that key stays."""
     with dnb.run("job", store=copy.parent / "old") as run:
@@ -91,6 +92,7 @@ def test_the_same_run_keeps_its_keys_wherever_it_was_moved(copy):
         assert run.id == old_id
 
 
+@pytest.mark.slow
 def test_an_operator_settles_a_copy_and_adopts_it_once(copy):
     """A verdict is about the copy alone; what is where it was cannot be adopted."""
     seen = dnb.watch("job", store=copy)

@@ -20,6 +20,8 @@ from durable_nb.engine.store import open_run
 from durable_nb.journal import archive as archives
 from durable_nb.journal.archive import Archive
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:

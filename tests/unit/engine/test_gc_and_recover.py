@@ -13,6 +13,8 @@ from support.folders import KILLED_RUN, artifact, tree
 import durable_nb as dnb
 from durable_nb import values
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:

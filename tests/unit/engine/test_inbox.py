@@ -175,6 +175,7 @@ def test_check_now_asks_the_steps_own_reconciler(
         assert "the shop is closed" in answer["said"]
 
 
+@pytest.mark.slow
 def test_a_slow_reconciler_keeps_nobody_else_waiting(open_run: Callable[..., Any]) -> None:
     """Other messages are answered while it is asked, and it is answered once it knows."""
     goes_on, asked = threading.Event(), list[object]()
@@ -329,6 +330,7 @@ def blocked(folder: Path) -> Child:
     return child
 
 
+@pytest.mark.slow
 def test_a_live_run_is_settled_from_another_process(killed: Path) -> None:
     """Its owner blocks in `time.sleep`, and answers within 2 s all the same."""
     assert not is_listening(killed)

@@ -20,6 +20,8 @@ from durable_nb import values
 from durable_nb.journal import Inbox, Lease, OwnerInfo
 from durable_nb.journal.rows import Row
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -133,6 +133,7 @@ def test_case_53_a_zeroed_tail_is_set_aside_and_its_committed_prefix_recovered(
     assert again.lost is None
 
 
+@pytest.mark.slow
 def test_case_53_flipped_bytes_open_with_a_prefix_and_never_with_anything_else(killed, tmp_path):
     """A flipped bit anywhere: a prefix of the records, and the head tells if it is a shorter one."""
     folder, _ = killed(4)

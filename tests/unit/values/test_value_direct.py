@@ -30,6 +30,8 @@ from durable_nb.values.plain import write_json
 from durable_nb.values.registry import BUILT_IN
 from durable_nb.values.trail import Trail
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.child import Bench
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 #: One program, whose first argument says what the kernel has defined by now.
 PLANS = """
 import dataclasses, enum, typing

@@ -121,6 +121,7 @@ print(json.dumps([read, {name: said(value) for name, value in KEPT.items()}]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])
 def test_equal_values_have_one_digest_and_one_text_in_every_process(seed):
     """A process with another hash seed gives each value the very same digest and text."""

@@ -109,6 +109,7 @@ BOMBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", BOMBS, ids=itertools.count())
 def test_redaction_takes_linear_time(part: str) -> None:
     """5 MB of the worst text take under 2 s."""

@@ -10,6 +10,8 @@ from support.frame_values import FRAMES
 from support.late_values import WAITS
 from support.value_table import KEPT, REFUSED
 
+pytestmark = pytest.mark.slow  # together they take longer than all the rest
+
 #: One program, three kernels: `save` saves, `load` loads, `late` loads once its classes are there.
 #: Each value is one step; a step that runs again is told.
 PROGRAM = """
