@@ -72,6 +72,7 @@ with dnb.run("s", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_case_16_an_interrupted_await_is_unknown_though_its_thread_goes_on(
     bench: Bench, ledger: Ledger
 ) -> None:

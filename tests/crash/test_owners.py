@@ -157,6 +157,7 @@ with dnb.run("forked", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_case_54_a_forked_child_is_refused_and_the_parent_goes_on(
     bench: Bench, ledger: Ledger
 ) -> None:

@@ -93,6 +93,7 @@ with dnb.run("shop", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_not_found_waits_for_settle_after(bench: Bench, ledger: Ledger, shop: SlowShop) -> None:
     """A request that outlives its killed sender is still found, and is not sent a second time."""
     shop.delay_s = 2.0

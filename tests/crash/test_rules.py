@@ -149,6 +149,7 @@ def test_case_02_a_killed_tool_call_is_not_silently_started_again(
         assert ledger.count("send") == 1
 
 
+@pytest.mark.slow
 def test_an_idempotency_key_survives_a_denial_and_changes_after_an_invalidation(
     bench: Bench, ledger: Ledger
 ) -> None:
@@ -248,6 +249,7 @@ with dnb.run("fan", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_kill_in_a_fan_out_leaves_every_call_in_flight_in_doubt(
     bench: Bench, ledger: Ledger
 ) -> None:

@@ -191,6 +191,7 @@ with dnb.run("lost", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_head_reveals_lost_records_and_nothing_new_runs_until_a_person_accepts(
     bench: Bench, ledger: Ledger
 ) -> None:

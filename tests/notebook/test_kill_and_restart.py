@@ -123,6 +123,7 @@ def test_case_75_a_saved_notebook_keeps_a_table_and_a_text_of_the_run(run_all):
     assert live.data["text/plain"] == "the live panel of run job"
 
 
+@pytest.mark.slow
 def test_a_changed_list_of_an_earlier_cell_comes_back_in_a_new_kernel(tmp_path):
     """`history.append(...)` is recorded, though neither name nor identity changed."""
     earlier = "history = ['hello']"

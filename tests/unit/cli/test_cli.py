@@ -232,6 +232,7 @@ def test_clean_text_is_one_printable_line() -> None:
     assert clean("a\x1b\n\u202e\ud800é") == "a\\x1b\\n\\u202e\\ud800é"
 
 
+@pytest.mark.slow
 def test_no_colour_reaches_a_pipe(store: Path) -> None:
     """Where stdout is no terminal there are no escapes, and no row is broken in two."""
     shown = run_it("show", "refund-17")

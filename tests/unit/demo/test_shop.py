@@ -18,6 +18,8 @@ from durable_nb.demo.ledger import What
 from durable_nb.demo.serving import common_options
 from durable_nb.demo.tickets import orders, read_tickets
 
+pytestmark = pytest.mark.slow  # each starts a server
+
 
 @pytest.fixture
 def at(tmp_path):

@@ -147,6 +147,7 @@ def test_lazy_records_have_their_place_at_once_and_keep_the_order(opened, draft)
     assert [r.body["n"] for r in journal.load()] == list(range(10))
 
 
+@pytest.mark.slow
 def test_lazy_records_are_durable_after_a_second(start, opened):
     """A kill 1.5 s after a lazy append loses nothing; a kill at once loses at most that."""
     code = """

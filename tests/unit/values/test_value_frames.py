@@ -195,6 +195,7 @@ def test_large_frame_becomes_one_artifact(artifacts):
     assert alike(value, values.decode(text, artifacts))
 
 
+@pytest.mark.slow
 def test_tall_and_wide_frames_come_back(back):
     """Frames whose columns are read piece by piece, or many at a time, come back too."""
     tall = pd.DataFrame(

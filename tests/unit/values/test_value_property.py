@@ -78,6 +78,7 @@ def test_few_trees_are_refused(value):
     values.encode(value, MemoryArtifacts())
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True, max_examples=300, deadline=None, phases=PHASES, suppress_health_check=SLOW
 )
