@@ -351,7 +351,8 @@ def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
         with face.working("asking ..."):
             left = run.reconcile(**asked)
         settled = [run.get(v.id) for v in before if v.id not in {u.id for u in left}]
-        waits = show.reconciled(face, run, settled, left)
+        said = {view.id: show.last_word(run, view) for view in left}
+        waits = show.reconciled(face, name, settled, left, run.status_view().doubt, said)
     return PERSON_NEEDED if waits else DONE
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from durable_nb.engine.store import open_run, store_folder
-from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.trajectory import QUIET
 from durable_nb.journal import folder as folders
 from durable_nb.journal import mirror, probe
 from durable_nb.journal.owner import Life
@@ -17,8 +17,6 @@ from durable_nb.model.errors import DurableError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
 
 def refresh(
@@ -48,7 +46,7 @@ def refresh(
                 with reading(name):
                     # a reader publishes the mirror as it leaves, and records nothing
                     open_run(
-                        name, store=root, must_exist=True, role="reader", surroundings=_QUIET
+                        name, store=root, must_exist=True, role="reader", surroundings=QUIET
                     ).close()
             except (DurableError, OSError) as problem:
                 notes[name] = str(problem)

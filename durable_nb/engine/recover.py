@@ -12,14 +12,13 @@ from durable_nb.engine.published import row_of
 from durable_nb.engine.read_values import read_values
 from durable_nb.engine.report import Finding
 from durable_nb.engine.store import open_run
-from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.verify import examined, find, quiet
 from durable_nb.engine.views import OperationView
 from durable_nb.model.errors import JournalDamaged
 
 #: Kinds of damage that opening a run mends; the rest stays and is told.
 _MENDED: Final = frozenset({"journal", "head"})
-_SILENT: Final = Surroundings(origin=lambda: None, say=lambda line: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def recover(
         return Recovered(run_name, False, records=records, doubt=why, left=left)
     tell("bringing records back ...")
     run = open_run(
-        folder.name, store=folder.parent, must_exist=True, role="operator", surroundings=_SILENT
+        folder.name, store=folder.parent, must_exist=True, role="operator", surroundings=QUIET
     )
     try:
         lost = run.fold.doubted

@@ -62,6 +62,10 @@ class Surroundings:
     panel: Callable[[str, Path], None] | None = None
 
 
+#: Where nobody is to be told anything.
+QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
+
+
 class Trajectory:
     """What the journal of one run proves, and the only way to add to it.
 
@@ -235,9 +239,7 @@ class Trajectory:
         DataFrame
             ``seq, op, kind, ts, epoch, actor, attempt, detail``.
         """
-        import pandas as pd  # half of the time that importing this package would take
-
-        return pd.DataFrame(self.records(op), columns=list(views.RECORD_COLUMNS))
+        return views.frame_of_records(self.records(op))
 
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""

@@ -188,6 +188,13 @@ def frame_of_operations(views: list[OperationView]) -> pd.DataFrame:
     return frame
 
 
+def frame_of_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Give records as a DataFrame, one row each, in order."""
+    import pandas as pd  # as above
+
+    return pd.DataFrame(records, columns=list(RECORD_COLUMNS))
+
+
 @dataclass(frozen=True, slots=True)
 class StatusRow:
     """One line of the operation tree; `last` is the sign, the word, and what to know."""

@@ -17,7 +17,7 @@ from durable_nb.engine.context import OPEN
 from durable_nb.engine.inbox import ASKING, perform
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
-from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.trajectory import QUIET, Surroundings
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
 from durable_nb.journal import probe
@@ -35,7 +35,6 @@ _FIRST_MIRROR_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 _CHECK_S: Final = 30.0
 
-_QUIET: Final = Surroundings(origin=lambda: None, say=lambda line: None)
 _SETTLE_THERE: Final = (
     "Settle it where it lives: in a cell of its notebook, `%durable confirm ...`, "
     "`%durable deny ...` or `%durable invalidate ...`. Or shut that kernel down, and repeat this."
@@ -57,7 +56,7 @@ class Watched:
         Where it is.
     """
 
-    def __init__(self, name: str, folder: Path, surroundings: Surroundings = _QUIET) -> None:
+    def __init__(self, name: str, folder: Path, surroundings: Surroundings = QUIET) -> None:
         self.name, self.folder = name, folder
         self._surroundings = surroundings
         self._seen: tuple[object, StatusView] | None = None
@@ -122,9 +121,7 @@ class Watched:
         DataFrame
             ``seq, op, kind, ts, epoch, actor, attempt, detail``.
         """
-        import pandas as pd  # half of the time that importing this package would take
-
-        return pd.DataFrame(self.records(op), columns=list(views.RECORD_COLUMNS))
+        return views.frame_of_records(self.records(op))
 
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""

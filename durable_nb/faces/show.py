@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
-from durable_nb.engine.published import view_of_row
 from durable_nb.engine.run import Run
 from durable_nb.engine.views import OperationView, questions_of
 from durable_nb.faces.look import Picture, operation_row
@@ -14,6 +14,9 @@ from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, rows_of, short
 from durable_nb.faces.settling import Line, lines_for
 from durable_nb.model.outcomes import Outcome
+
+#: No reconciler said anything that is still to be printed.
+NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 _OPERATION: Final = ("row", "operation", "effect", "outcome", "attempt", "result or error")
 _RUNS: Final = ("run", "status", *map(str, Outcome), "updated (UTC)", "folder")
@@ -164,54 +167,49 @@ def settled(face: Face, answer: Mapping[str, Any]) -> None:
 
 
 def reconciled(
-    face: Face, run: Run, done: Sequence[OperationView], left: Sequence[OperationView]
+    face: Face,
+    name: str,
+    done: Sequence[OperationView],
+    left: Sequence[OperationView],
+    doubt: str = "",
+    last_words: Mapping[str, str] = NOTHING_SAID,
 ) -> bool:
-    """Print what was settled and what stays unknown; tell whether a person is needed."""
-    doubt = str(run.fold.doubted.get("why")) if run.fold.doubted else ""
-    found = lines_for(face, run.name, questions_of(left, doubt=doubt))
+    """Print what reconcilers settled and what stays unknown; tell whether a person is needed.
+
+    Parameters
+    ----------
+    face, name
+        Where to print, and of which run.
+    done, left : sequence of OperationView
+        What was settled, and what stays unknown.
+    doubt : str
+        Why records are known to be lost; "" if none are.
+    last_words : mapping of str to str
+        Operation to what its reconciler said last, where that was not printed before.
+    """
+    found = lines_for(face, name, questions_of(left, doubt=doubt))
     if face.as_json:
         document = {
-            "run": run.name,
+            "run": name,
             "settled": [operation_row(v) for v in done],
             "unknown": [operation_row(v) for v in left],
             "open": [q.as_dict() for q in found],
         }
         face.emit(document)
-    else:
-        for view in done:
-            happened = view.outcome == Outcome.COMPLETED
-            what = f"it happened: {view.result_preview or 'None'}" if happened else "it did not"
-            face.line(f"{view.id}: settled, {what}")
-        for view in left:
-            face.line(f"{view.id}: still unknown{_last_word(run, view)}")
-        if not left:
-            face.line("Nothing is unknown in this run.")
-        _print_open(face, found)
-    return bool(found)
-
-
-def checked(
-    face: Face, name: str, done: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Print what a live owner's reconcilers settled; tell whether a person is needed."""
-    found = lines_for(face, name, questions_of([view_of_row(row) for row in left]))
-    if face.as_json:
-        document = {"run": name, "settled": list(done), "unknown": list(left)}
-        face.emit({**document, "open": [q.as_dict() for q in found]})
-        return bool(left)
-    for row in done:
-        happened = row["outcome"] == Outcome.COMPLETED
-        what = f"it happened: {row['result'] or 'None'}" if happened else "it did not"
-        face.line(f"{row['id']}: settled, {what}")
-    for row in left:
-        face.line(f"{row['id']}: still unknown")
+        return bool(found)
+    for view in done:
+        happened = view.outcome == Outcome.COMPLETED
+        what = f"it happened: {view.result_preview or 'None'}" if happened else "it did not"
+        face.line(f"{view.id}: settled, {what}")
+    for view in left:
+        face.line(f"{view.id}: still unknown{last_words.get(view.id, '')}")
     if not left:
         face.line("Nothing is unknown in this run.")
     _print_open(face, found)
-    return bool(left)
+    return bool(found)
 
 
-def _last_word(run: Run, view: OperationView) -> str:
+def last_word(run: Run, view: OperationView) -> str:
     """Give what the last reconciler said."""
     said = [r["detail"] for r in rows_of(run.history(view.id)) if r["kind"] == "undecided"]
     return f" ({said[-1]})" if said else ""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from durable_nb.engine import remote
+from durable_nb.engine.published import view_of_row
+from durable_nb.engine.views import OperationView
 from durable_nb.faces import look, show
 from durable_nb.faces.output import Face
 from durable_nb.model.errors import DurableError
@@ -55,15 +57,16 @@ def check(face: Face, name: str) -> bool | None:
     """
     if not remote.is_listening(look.watched(face, name).folder):
         return None
-    settled: list[Mapping[str, Any]] = []
-    left: list[Mapping[str, Any]] = []
+    settled: list[OperationView] = []
+    left: list[OperationView] = []
     for op in ask(face, name, "unknown", "", {})["more"]["unknown"]:
         try:
             answer = ask(face, name, "reconcile", str(op["id"]), {})
         except DurableError as refused:
             face.say(f"{op['id']}: {refused}")
-            left.append(op)
+            left.append(view_of_row(op))
             continue
-        (left if answer["verdict"] == "undecided" else settled).append(answer["operation"])
+        view = view_of_row(answer["operation"])
+        (left if answer["verdict"] == "undecided" else settled).append(view)
         face.say(f"{op['id']}: {answer['said']}")
-    return show.checked(face, name, settled, left)
+    return show.reconciled(face, name, settled, left)

@@ -98,10 +98,6 @@ class Survey:
             raise ArtifactDamaged(sha256, f"its {len(data)} bytes have another digest")
         return data
 
-    def put(self, data: bytes) -> str:
-        """Store nothing: a look changes nothing."""
-        raise NotImplementedError("a survey only reads")
-
     def check(self, sha256: str, size: int) -> None:
         """Check size and digest of an artifact, a piece at a time.
 

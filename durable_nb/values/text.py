@@ -25,15 +25,19 @@ from durable_nb.values.same import difference
 from durable_nb.values.trail import Trail
 
 
-class Artifacts(Protocol):
+class Readable(Protocol):
+    """Where the bytes behind a text are read."""
+
+    def get(self, sha256: str) -> bytes:
+        """Read bytes back, checked; raises `ArtifactMissing` or `ArtifactDamaged`."""
+        ...
+
+
+class Artifacts(Readable, Protocol):
     """Where bytes live that are too large for a record, addressed by their SHA-256."""
 
     def put(self, data: bytes) -> str:
         """Store bytes, durably; give their SHA-256 in hexadecimal."""
-        ...
-
-    def get(self, sha256: str) -> bytes:
-        """Read bytes back, checked; raises `ArtifactMissing` or `ArtifactDamaged`."""
         ...
 
 
@@ -140,7 +144,7 @@ def _carried(text: str, artifacts: Artifacts) -> str:
     return write_json({**reference, "refs": refs})
 
 
-def decode(text: str, artifacts: Artifacts, *, registry: Registry | None = None) -> Any:
+def decode(text: str, artifacts: Readable, *, registry: Registry | None = None) -> Any:
     """Read a value back; no code from the text can run.
 
     Parameters
@@ -177,7 +181,7 @@ def decode(text: str, artifacts: Artifacts, *, registry: Registry | None = None)
         ) from failure.reason
 
 
-def _decode(text: str, artifacts: Artifacts, registry: Registry) -> Any:
+def _decode(text: str, artifacts: Readable, registry: Registry) -> Any:
     """Read a value back, or say which node failed."""
     if _TAGGED not in text:
         return _parse(text)

@@ -1,8 +1,11 @@
 """What the engine's tests share."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from support.child import Bench
+from support.folders import KILLED_RUN
 
 import durable_nb as dnb
 
@@ -46,3 +49,26 @@ def open_run(tmp_path):
 
     for run in OPEN.all():
         run.close()
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a store whose one run was left in the middle of a charge."""
+    bench = Bench(tmp_path_factory.mktemp("killed"))
+    assert bench.run(KILLED_RUN).killed
+    return bench.store
+
+
+@pytest.fixture
+def folder(killed: Path, tmp_path: Path) -> Path:
+    """Give the folder of a run whose kernel was killed, in a store of its own."""
+    shutil.copytree(killed, tmp_path / "store")
+    return tmp_path / "store" / "r"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
+    bench = Bench(tmp_path)
+    assert bench.run(KILLED_RUN).killed
+    return bench.store / "r"

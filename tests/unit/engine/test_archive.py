@@ -12,8 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.child import Bench
-from support.folders import KILLED_RUN, artifact, tree
+from support.folders import artifact, tree
 
 import durable_nb as dnb
 from durable_nb.engine.store import open_run
@@ -21,27 +20,6 @@ from durable_nb.journal import archive as archives
 from durable_nb.journal.archive import Archive
 
 pytestmark = pytest.mark.slow  # together they take longer than all the rest
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bench = Bench(tmp_path_factory.mktemp("killed"))
-    assert bench.run(KILLED_RUN).killed
-    return bench.store
-
-
-@pytest.fixture
-def folder(killed: Path, tmp_path: Path) -> Path:
-    shutil.copytree(killed, tmp_path / "store")
-    return tmp_path / "store" / "r"
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
-    bench = Bench(tmp_path)
-    assert bench.run(KILLED_RUN).killed
-    return bench.store / "r"
 
 
 @pytest.fixture(scope="module")

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
-from support.child import Bench
-from support.folders import KILLED_RUN, artifact, tree
+from support.folders import artifact, tree
 
 import durable_nb as dnb
 from durable_nb import values
 
 pytestmark = pytest.mark.slow  # together they take longer than all the rest
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bench = Bench(tmp_path_factory.mktemp("killed"))
-    assert bench.run(KILLED_RUN).killed
-    return bench.store
-
-
-@pytest.fixture
-def folder(killed: Path, tmp_path: Path) -> Path:
-    shutil.copytree(killed, tmp_path / "store")
-    return tmp_path / "store" / "r"
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
-    bench = Bench(tmp_path)
-    assert bench.run(KILLED_RUN).killed
-    return bench.store / "r"
 
 
 def unneeded(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.child import Child
+from support.waiting import eventually
 
 import durable_nb as dnb
 from durable_nb.engine import inbox as owner
@@ -41,14 +42,6 @@ def ask(run: Any, verb: str, op: str = "send#1", seen: int | None = None, **argu
     sent = box.send(verb, body)
     owner.drain(run)
     return box.answer_to(sent, 5)
-
-
-def eventually(what: Callable[[], Any]) -> Any:
-    limit = time.monotonic() + 5
-    while not (found := what()):
-        assert time.monotonic() < limit, "it never came"
-        time.sleep(0.01)
-    return found
 
 
 # -- verdicts ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import diskcache
 import pytest
 from support.child import Bench
-from support.folders import KILLED_RUN, artifact, index, rewrite, tree
+from support.folders import artifact, index, rewrite, tree
 
 import durable_nb as dnb
 from durable_nb import values
@@ -21,28 +21,6 @@ from durable_nb.journal import Inbox, Lease, OwnerInfo
 from durable_nb.journal.rows import Row
 
 pytestmark = pytest.mark.slow  # together they take longer than all the rest
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bench = Bench(tmp_path_factory.mktemp("killed"))
-    assert bench.run(KILLED_RUN).killed
-    return bench.store
-
-
-@pytest.fixture
-def folder(killed: Path, tmp_path: Path) -> Path:
-    """Give the folder of a run whose kernel was killed, in a store of its own."""
-    shutil.copytree(killed, tmp_path / "store")
-    return tmp_path / "store" / "r"
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """Give the folder of a killed run where it was executed, so that a kernel may go on there."""
-    bench = Bench(tmp_path)
-    assert bench.run(KILLED_RUN).killed
-    return bench.store / "r"
 
 
 def test_a_run_whose_kernel_was_killed_is_whole(folder: Path) -> None:

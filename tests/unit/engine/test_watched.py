@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.child import Child
+from support.waiting import eventually
 
 import durable_nb as dnb
 
@@ -211,11 +212,3 @@ def test_a_resumed_run_is_published_before_two_seconds_have_passed(
         eventually(lambda: "ended without closing" in run.status_view().headline)
         assert time.monotonic() - begun < 2
         child.kill()
-
-
-def eventually(what: Callable[[], Any]) -> Any:
-    limit = time.monotonic() + 5
-    while not (found := what()):
-        assert time.monotonic() < limit, "it never came"
-        time.sleep(0.01)
-    return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ipywidgets.widgets import widget
+from support.waiting import eventually
 
 import durable_nb as dnb
 from durable_nb.engine.watched import Watched
@@ -363,14 +364,6 @@ def test_the_watcher_follows_the_run_also_when_it_was_closed_and_taken_up_again(
     panel.close()
     watcher.join(5)
     assert not watcher.is_alive()
-
-
-def eventually(what: Callable[[], Any]) -> None:
-    for _ in range(1000):
-        if what():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came")
 
 
 def test_a_click_on_a_run_that_nobody_holds_takes_the_lease_for_a_moment(tmp_path):
