@@ -252,12 +252,18 @@ def send(given):
 send(evil)"""
 
 
+#: As hostile as the name of a folder can be.
+EVIL_RUN = "<img src=x onerror=alert(3)><script>alert(4)"
+
+
 def test_html_and_script_in_a_run_are_shown_as_text(notebook):
-    """In names, keys, inputs, results and errors, in the widget and in the static table."""
-    nb = notebook("hostile", [LOAD, ATTACK])
+    """In names of run and steps, keys, inputs, results and errors, in widget and static table."""
+    nb = notebook("hostile", [LOAD.replace("refund-17", EVIL_RUN), ATTACK])
     nb.run_all()
     panel, static = nb.panel(), nb.page.locator(".durable-nb-status").last
     first = panel.locator("tr[data-op]").first
+    expect(panel.locator(".dnb-run")).to_have_text(f"run {EVIL_RUN}")
+    expect(static).to_contain_text(f"run {EVIL_RUN}")
     expect(first).to_contain_text("<img")
     first.click()
     expect(panel.locator(".dnb-facts")).to_contain_text("<script>alert(2)</script>")
