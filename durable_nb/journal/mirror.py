@@ -5,16 +5,20 @@ A view and never evidence: it is not fsynced, and whoever needs the truth takes 
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pyarrow as pa
+import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from durable_nb.journal.errors import MirrorSkipped, MirrorUnreadable
@@ -265,14 +269,34 @@ def _mirrors(store: Path) -> list[Path]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Make a table with the fixed schema."""
-    columns = []
-    for name, kind in OPERATION_COLUMNS.items():
-        values = [row.get(name) for row in rows]
-        if kind == _TEXT:
-            values = [None if v is None else _printable(str(v)) for v in values]
-        columns.append(pa.array(values, kind))
-    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+    """Make a table with the fixed schema.
+
+    By way of JSON, since `pyarrow.array` imports pandas: half a second of a run's first beat, and
+    an import in one thread is what Ctrl-C must not meet in another (CPython may then keep the
+    import lock for ever, and whatever imports next hangs).
+    """
+    if not rows:
+        return _SCHEMA.empty_table()
+    lines = "\n".join(
+        json.dumps({c: _plain(row.get(c)) for c in OPERATION_COLUMNS}) for row in rows
+    )
+    data = lines.encode()
+    return pj.read_json(
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=_SCHEMA),
+    ).select(_SCHEMA.names)
+
+
+def _plain(value: Any) -> Any:
+    """Give what JSON has for a cell of the table."""
+    if isinstance(value, str):
+        return _printable(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _printable(text: str) -> str:

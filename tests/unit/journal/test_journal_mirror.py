@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -43,6 +46,31 @@ def test_a_table_can_be_published_as_it_is(tmp_path):
     """An Arrow table saves the way over dicts."""
     Mirror(tmp_path).publish(pa.table({"run": ["r"], "id": ["x#1"]}), {"name": "r"})
     assert Mirror.read(tmp_path)[0][0]["id"] == "x#1"
+
+
+def test_publishing_imports_nothing(tmp_path):
+    """The beat of a run must not import: Ctrl-C in the main thread could leave the lock held."""
+    program = f"""
+        import sys
+        from datetime import datetime, UTC
+        from pathlib import Path
+        from durable_nb.journal.mirror import Mirror
+        before = set(sys.modules)
+        row = {{"run": "r", "row": 1, "usd": 0.5, "live": True, "started": datetime.now(UTC)}}
+        Mirror(Path({str(tmp_path)!r})).publish([row], {{"name": "r"}})
+        print(*sorted(set(sys.modules) - before))
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"
+    assert Mirror.read(tmp_path)[0][0]["usd"] == 0.5
+
+
+def test_a_number_that_json_lacks_is_published_as_none(tmp_path):
+    """The mirror is a view: a cost of NaN must not stop it."""
+    Mirror(tmp_path).publish([{"run": "r", "usd": float("nan")}], {"name": "r"})
+    assert Mirror.read(tmp_path)[0][0]["usd"] is None
 
 
 def test_no_operations_is_a_mirror_too(tmp_path):
