@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from durable_nb.model.facets import FacetSet, Part, is_source
 from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind
 
 #: Redoing a pure step and what follows is done without asking below this (DESIGN section 5).
 CHEAP_S: Final = 5.0
+#: Before the name of an input, among facets.
+INPUT: Final = "input "
+#: Somebody else's account: asked about, whatever the effect and the costs.
+ACCOUNT: Final = "account"
+
+_GONE: Final = Part("", "not there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,45 +27,80 @@ class Change:
     Attributes
     ----------
     facet : str
-        ``code``, or ``input NAME``.
+        ``code``, ``helper NAME``, ``input NAME``, ``model`` and so on.
     before, after : str
         What was recorded and what holds now, as short text.
+    old, new : str
+        The same as digests; empty where it was not there.
     """
 
     facet: str
     before: str
     after: str
+    old: str = ""
+    new: str = ""
 
     def __str__(self) -> str:
         if self.facet == "code":
             return "code of the step"
+        if is_source(self.facet):
+            how = {"": "is new"}.get(self.old) or {"": "is gone"}.get(self.new, "changed")
+            return f"{self.facet} {how}"
         return f"{self.facet}: {self.before} -> {self.after}"
+
+    def row(self) -> list[str]:
+        """Give it as a record carries it."""
+        return [self.facet, self.before, self.after, self.old, self.new]
 
 
 def compare(
-    basis: Mapping[str, Any], now: Mapping[str, Any], *, inputs_only: bool = False
+    basis: Mapping[str, Any],
+    now: Mapping[str, Any],
+    known: Mapping[str, FacetSet],
+    *,
+    inputs_only: bool = False,
 ) -> list[Change]:
-    """List what differs between two sets of facets.
+    """List what differs between what a result stands on and what holds now.
 
     Parameters
     ----------
     basis, now : Mapping
-        ``inputs`` (name to digest), ``shown`` (name to preview) and ``code``.
+        ``inputs`` (name to digest), ``shown`` (name to preview) and ``facets``, a digest.
+    known : Mapping of str to FacetSet
+        The sets of facets by digest.
     inputs_only : bool
         A result that came from a verdict does not depend on the code.
     """
-    changes = []
-    before, after = basis.get("inputs") or {}, now.get("inputs") or {}
-    shown, showing = basis.get("shown") or {}, now.get("shown") or {}
-    for name in [*before, *(n for n in after if n not in before)]:
-        if before.get(name) != after.get(name):
-            old = shown.get(name, "?") if name in before else "not there"
-            new = showing.get(name, "?") if name in after else "not there"
-            changes.append(Change(f"input {name}", old, new))
-    old_code, new_code = basis.get("code"), now.get("code")
-    if not inputs_only and old_code and new_code and old_code != new_code:
-        changes.append(Change("code", old_code, new_code))
+    changes = [
+        Change(facet, before.shown, after.shown, before.digest, after.digest)
+        for facet, before, after in _pairs(_inputs(basis), _inputs(now))
+    ]
+    same = basis.get("facets") == now.get("facets")
+    if inputs_only or same or not basis.get("facets") or not now.get("facets"):
+        return changes
+    nothing = FacetSet()
+    old, new = known.get(basis["facets"], nothing), known.get(now["facets"], nothing)
+    changes += [
+        Change(facet, before.shown, after.shown, before.digest, after.digest)
+        for facet, before, after in _pairs(old.parts, new.parts)
+    ]
     return changes
+
+
+def _inputs(facets: Mapping[str, Any]) -> dict[str, Part]:
+    shown = facets.get("shown") or {}
+    inputs = facets.get("inputs") or {}
+    return {f"{INPUT}{n}": Part(digest, shown.get(n, "?")) for n, digest in inputs.items()}
+
+
+def _pairs(
+    before: Mapping[str, Part], after: Mapping[str, Part]
+) -> Iterable[tuple[str, Part, Part]]:
+    """Pair the parts of two sets that differ."""
+    for facet in [*before, *(f for f in after if f not in before)]:
+        old, new = before.get(facet, _GONE), after.get(facet, _GONE)
+        if old.digest != new.digest:
+            yield facet, old, new
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +141,35 @@ class Cost:
         return f"{what}{money}{effects}"
 
 
+Policy = str | Callable[..., Any]
+
+
 def policy_for(
-    on_change: str | Callable[..., Any] | None, effect: Effect, cost: Cost
-) -> str | Callable[..., Any]:
-    """Give the policy: the step's own, else rerun what is pure and cheap, and ask for the rest."""
+    on_change: Policy | None,
+    state: OperationState,
+    changes: Iterable[Change],
+    fold: Fold,
+    cost: Callable[[], Cost],
+) -> Policy:
+    """Give what to do about a change.
+
+    What a person has decided about the same change before holds for what follows as well, except
+    that an effect is done again only where its own question was answered so. Then the step's own
+    policy counts; then what is pure and cheap is run again, and all else is asked about.
+    """
+    changes = list(changes)
+    decided = {fold.decided.get((c.facet, c.old, c.new)) for c in changes}
+    if decided == {Kind.KEPT}:
+        return "keep"
+    if decided <= {Kind.KEPT, Kind.RERUN} and state.effect is Effect.NONE:
+        return "rerun"
+    if any(c.facet == ACCOUNT for c in changes):
+        return "ask"
     if on_change is not None:
         return on_change
-    return "rerun" if effect is Effect.NONE and cost.cheap else "ask"
+    return "rerun" if state.effect is Effect.NONE and cost().cheap else "ask"
 
 
 def inputs_only(state: OperationState) -> bool:
     """Tell whether the result came from a verdict, so that the code does not count."""
-    return state.kind is Kind.CONFIRMED
+    return state.vouched

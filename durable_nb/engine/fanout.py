@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.engine import calls
+from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
 from durable_nb.engine.options import Options
 from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async
@@ -64,7 +64,7 @@ def _take(
         calls.name_of(fn, name),
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
-        code=options.code or calls.code_of(fn),
+        code=options.code or facets.of_code(fn),
     )
 
 

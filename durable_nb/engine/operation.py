@@ -25,6 +25,7 @@ from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
+from durable_nb.engine.standing import came_out_differently
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model import identity
 from durable_nb.model.errors import (
@@ -34,6 +35,7 @@ from durable_nb.model.errors import (
     UnguardedStep,
     UnknownOutcome,
 )
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
@@ -71,7 +73,7 @@ class Operation(Managed):
         op_id: str,
         options: Options,
         inputs: dict[str, Any],
-        code: str | None,
+        known: FacetSet,
         origin: Origin,
         lineage: Lineage,
         advice: str = "",
@@ -80,8 +82,9 @@ class Operation(Managed):
         self.facets: dict[str, Any] = {
             "inputs": run.digests(inputs, op_id),
             "shown": {name: values.preview(value, name=name) for name, value in inputs.items()},
-            "code": code,
+            "facets": known.digest,
         }
+        self._known = known
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
@@ -132,6 +135,25 @@ class Operation(Managed):
         """What the journal proves of it now."""
         state = self.run.fold.operations.get(self.id)
         return state.outcome(self.run.clock.now()) if state else Outcome.INCOMPLETE
+
+    @property
+    def place(self) -> identity.Place:
+        """Parent, name, key and occurrence."""
+        return identity.parse(self.id)
+
+    @property
+    def cell(self) -> str:
+        """The cell that called it, at the root of the run."""
+        return "" if self._parent.id else self._origin.cell
+
+    @property
+    def called(self) -> set[str]:
+        """The names that the program has called beside it, in this pass."""
+        return self._parent.called(self._origin)
+
+    def definition(self) -> list[Draft]:
+        """Draft the record of its facets, where the run does not know them yet."""
+        return self.run.definition(self._known)
 
     def is_running(self) -> bool:
         """Tell whether the body may still be at work: whether the `with` around it goes on.
@@ -209,12 +231,14 @@ class Operation(Managed):
             "settle_after": options.settle_after,
             "key_ttl": options.key_ttl,
         }
+        if self.cell:
+            body["cell"] = self.cell
         rides = options.effect is Effect.NONE or (
             options.effect is Effect.IDEMPOTENT and options.key_ttl is None
         )
         try:
             with deferred_interrupts():
-                run.append(Draft(self.id, Kind.INTENDED, body), lazy=rides)
+                run.append(*self.definition(), Draft(self.id, Kind.INTENDED, body), lazy=rides)
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
                 self._began = run.clock.monotonic()
@@ -293,8 +317,10 @@ class Operation(Managed):
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
-        self._append(Kind.COMPLETED, result=text, **shown)
         self._value = values.decode(text, run.artifacts)
+        state = run.fold.operations[self.id]
+        asked = came_out_differently(self, state, self._value)
+        self._append(Kind.COMPLETED, *asked, result=text, **shown)
 
     def _warn_of_secret(self, value: Any, text: str) -> None:
         """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
@@ -347,14 +373,14 @@ class Operation(Managed):
         self._parent.failed(self.id, self._origin, self._lineage)
         return False
 
-    def _append(self, kind: Kind, **body: Any) -> None:
+    def _append(self, kind: Kind, *more: Draft, **body: Any) -> None:
         body["duration_s"] = round(self.run.clock.monotonic() - self._began, 6)
         body["attempt"] = self.attempt
         if self._usd is not None:
             body["usd"] = self._usd
         if self._tokens is not None:
             body["tokens"] = self._tokens
-        self.run.append(Draft(self.id, kind, body))
+        self.run.append(Draft(self.id, kind, body), *more)
 
 
 def lone_signal(error: BaseException) -> DurableSignal | None:

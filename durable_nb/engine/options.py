@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 from uuid import UUID
 
+from durable_nb.engine.facets import declared
 from durable_nb.model.errors import NotApplied
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import Effect
 
 #: Seconds after which a reconciler's "not found" counts (DESIGN section 4): a request that was
 #: under way when its kernel died can still arrive.
 SETTLE_AFTER_S: Final = 30.0
 
+_NOTHING: Final = FacetSet()
 _POLICIES: Final = ("rerun", "keep", "ask")
 
 #: HTTP answers that prove that nothing was applied (DESIGN section 3).
@@ -51,8 +55,21 @@ class Options:
     on_change : {"rerun", "keep", "ask"}, callable or None
         What to do when a recorded result stands on something that changed; a callable
         ``migrate(old_result, changes)`` gives the new result. `None` is the default rule.
-    code : str or None
-        Digest of the code where it is no function's (a durable cell).
+    facets : Mapping or None
+        What else the result depends on, by name: ``{"model": "...", "prompt": PROMPT}``. They
+        count beside the run's own; of the same name, instead of them.
+    uses : tuple of str
+        Files that it reads: their content is compared.
+    produces : tuple of str
+        Files that it writes: their content is on record, and checked on a resume.
+    requires : tuple of str
+        Scopes that it needs; without them it is refused before its intent.
+    compensate : callable or None
+        ``undo(op)`` takes the effect back; see `Run.compensate`.
+    declared : FacetSet
+        `facets`, digested.
+    code : FacetSet or None
+        The code where it is no function's (a durable cell).
     single : bool
         The name stands for one operation, never for an occurrence (a durable cell).
     preview : callable or None
@@ -71,7 +88,13 @@ class Options:
     retries: int = 0
     timeout: float | None = None
     on_change: str | Callable[[Any, Any], Any] | None = None
-    code: str | None = None
+    facets: Mapping[str, Any] | None = None
+    uses: tuple[str, ...] = ()
+    produces: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    compensate: Callable[..., Any] | None = None
+    declared: FacetSet = _NOTHING
+    code: FacetSet | None = None
     single: bool = False
     preview: Callable[[Any], str] | None = None
 
@@ -104,6 +127,11 @@ class Options:
             raise TypeError(f"on_change={policy!r}: it is 'rerun', 'keep', 'ask' or a function")
         if isinstance(new.get("not_applied"), type):
             new["not_applied"] = (new["not_applied"],)
+        for name in ("uses", "produces", "requires"):
+            if name in new:
+                new[name] = _texts(name, new[name])
+        if new.get("facets") is not None:
+            new["declared"] = declared(new["facets"])
         return replace(self, **new)
 
     def proves_nothing_happened(self, error: BaseException) -> bool:
@@ -118,7 +146,17 @@ class Options:
 
 
 _NAMES: Final = frozenset(f.name for f in fields(Options))
-_INTERNAL: Final = frozenset({"code", "single", "preview"})
+_INTERNAL: Final = frozenset({"code", "single", "preview", "declared"})
+
+
+def _texts(name: str, given: object) -> tuple[str, ...]:
+    """Take one text, or several."""
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    if isinstance(several, Iterable):
+        texts = [os.fspath(t) if isinstance(t, os.PathLike) else t for t in several]
+        if all(isinstance(t, str) and t for t in texts):
+            return tuple(texts)
+    raise TypeError(f"{name}={given!r}: it is a text, or a list of texts")
 
 
 def _key(key: object) -> str:

@@ -14,15 +14,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
-from durable_nb.engine.change import Change, Cost, compare, inputs_only, policy_for
+from durable_nb.engine import standing
 from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.engine.loading import recorded_value, why_lost
 from durable_nb.model.errors import (
     DuplicateStep,
-    IncompatibleCheckpoint,
     JournalDamaged,
     NotTrusted,
-    ResultNotLoadable,
     StepFailed,
     UnknownOutcome,
 )
@@ -35,15 +34,6 @@ if TYPE_CHECKING:
     from durable_nb.engine.options import Options
     from durable_nb.engine.trajectory import Trajectory
     from durable_nb.journal.duckdb_journal import DuckDBJournal
-
-#: What can be wrong with the bytes behind a recorded value.
-_LOST: Final = (
-    values.ArtifactMissing,
-    values.ArtifactDamaged,
-    values.ArtifactStoreDamaged,
-    NotTrusted,
-    OSError,
-)
 
 _RESTORE: Final = (
     "No record was changed and nothing was run. Bring the run's folder back from a backup, or "
@@ -105,7 +95,7 @@ def check_artifacts(run: Trajectory) -> None:
             told += artifacts.warnings
             faults = {ref: "" if artifacts.contains(*ref) else _gone(ref) for ref in faults}
     except (values.ArtifactStoreDamaged, NotTrusted) as problem:
-        faults = dict.fromkeys(faults, _why_lost(problem))
+        faults = dict.fromkeys(faults, why_lost(problem))
     for op, refs in wanted.items():
         lost = next((faults[ref] for ref in refs if faults[ref]), "")
         if lost:
@@ -117,49 +107,6 @@ def check_artifacts(run: Trajectory) -> None:
 
 def _gone(ref: tuple[str, int]) -> str:
     return f"artifact {ref[0][:12]}… is missing or not of its {ref[1]:,} bytes"
-
-
-def _why_lost(problem: Exception) -> str:
-    """Say in a few words what is wrong with a value's bytes; it begins with "artifact"."""
-    match problem:
-        case values.ArtifactMissing():
-            return f"artifact {problem.sha256[:12]}… is missing"
-        case values.ArtifactDamaged():
-            return f"artifact {problem.sha256[:12]}… is damaged: {problem.reason}"
-        case values.ArtifactStoreDamaged():
-            return f"artifact index unusable: {problem.reason}"
-        case NotTrusted():
-            return f"artifact folder not trusted: {problem.why.rstrip('.')}"
-        case _:
-            return f"artifact unreadable: {problem}"
-
-
-def recorded_value(run: Trajectory, state: OperationState) -> Any:
-    """Load the recorded result of an operation; `None` where there is none.
-
-    Raises
-    ------
-    ResultNotLoadable
-        Its artifact is lost, its class has changed or is not there yet, or its codec is missing.
-        The operation stays completed, so nothing is done again.
-    """
-    if state.result is None:
-        return None
-    try:
-        value = values.decode(state.result, run.artifacts)
-    except values.WaitingForClass as problem:
-        back = f"run the cell that defines or imports `{problem.name}`, then this one"
-        why = f"waiting for class `{problem.name}`: run its cell"
-        raise ResultNotLoadable(run.name, [run.view(state)], why, back) from problem
-    except values.ValueNotLoadable as problem:
-        why = f"the recorded {problem.what} cannot be loaded: {problem.reason}"
-        back = problem.advice or "bring back what it was recorded with, and run the cell again"
-        raise ResultNotLoadable(run.name, [run.view(state)], why, back) from problem
-    except _LOST as problem:
-        why = run.unloadable[state.id] = _why_lost(problem)
-        raise ResultNotLoadable(run.name, [run.view(state)], why) from problem
-    run.unloadable.pop(state.id, None)
-    return value
 
 
 def reach(op: Operation) -> Core[None]:
@@ -179,7 +126,7 @@ def reach(op: Operation) -> Core[None]:
             if outcome is Outcome.INCOMPLETE and _may_run(op, state):
                 run.live[op.id] = op
                 break
-        if state is not None and outcome is Outcome.COMPLETED and _still_stands(op, state):
+        if state is not None and outcome is Outcome.COMPLETED and standing.still_stands(op, state):
             replay(op, run.fold.operations[op.id])
             return
         if (
@@ -255,77 +202,20 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
         raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
-    for asked in run.undecided_states():
-        if not _within(asked, op):
-            raise _question(run, asked)
-    if state is not None:
-        if state.effect is not Effect.NONE:
-            _same_inputs_as_the_intent(op, state)
-        _withdraw(op, state)
+    standing.undecided(op, _within)
+    if state is None:
+        standing.nothing_left_behind(op)
+        standing.in_its_place(op)
+        return True
+    if state.effect is not Effect.NONE:
+        standing.same_inputs_as_the_intent(op, state)
+    standing.withdraw(op, state)
     return True
 
 
 def _within(state: OperationState, op: Operation) -> bool:
     """Tell whether it is the operation itself, or below it: entering is how those are reached."""
     return state.id == op.id or state.id.startswith(op.id + "/")
-
-
-def _same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
-    """Ask before one idempotency key carries other inputs than it was sent with."""
-    if not state.intent or state.intent.get("generation", 0) != state.generation:
-        return
-    changes = compare(state.intent, op.facets, inputs_only=True)
-    if changes and policy_for(op.options.on_change, Effect.EXTERNAL, _cost(op, state)) != "keep":
-        _ask(op, state, changes)
-
-
-def _still_stands(op: Operation, state: OperationState) -> bool:
-    """Check what a recorded result depended on; `False` if it is to be done again."""
-    changes = compare(state.basis, op.facets, inputs_only=inputs_only(state))
-    if not changes:
-        _withdraw(op, state)
-        return True
-    run, what = op.run, "; ".join(map(str, changes))
-    policy = policy_for(op.options.on_change, state.effect, _cost(op, state))
-    body = {"changes": [str(c) for c in changes], "actor": "policy", "basis": op.facets}
-    if policy == "ask":
-        _ask(op, state, changes)
-    if policy == "rerun":
-        run.say(f"{op.id}: running again, because this changed: {what}")
-        run.append(Draft(op.id, Kind.RERUN, body))
-        return False
-    if callable(policy):
-        old = recorded_value(run, state)
-        body["result"] = values.encode(policy(old, changes), run.artifacts)
-    run.say(f"{op.id}: its record is kept although this changed: {what}")
-    run.append(Draft(op.id, Kind.KEPT, body))
-    return True
-
-
-def _ask(op: Operation, state: OperationState, changes: list[Change]) -> None:
-    """Stop, and offer the choice; the question is on record, so that others can answer it."""
-    run = op.run
-    said = {"changes": [str(c) for c in changes], "basis": op.facets}
-    if state.question is None or any(state.question[k] != v for k, v in said.items()):
-        run.append(Draft(op.id, Kind.ASKED, {**said, "cost": str(_cost(op, state))}))
-    raise _question(run, run.fold.operations[op.id])
-
-
-def _question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
-    question = state.question or {}
-    return IncompatibleCheckpoint(
-        run.name, [run.view(state)], question.get("changes", ()), question.get("cost", "")
-    )
-
-
-def _withdraw(op: Operation, state: OperationState) -> None:
-    """Take a question back: what had changed is as it was."""
-    if state.question is not None:
-        op.run.append(Draft(op.id, Kind.ASKED, {"changes": []}), lazy=True)
-
-
-def _cost(op: Operation, state: OperationState) -> Cost:
-    return Cost.of(op.run.fold, state)
 
 
 # -- replay ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.trajectory import Surroundings, Trajectory
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.errors import NestedEffect
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
@@ -82,7 +83,7 @@ class Run(Trajectory):
         options: Options,
         *,
         inputs: dict[str, Any],
-        code: str | None,
+        code: FacetSet,
     ) -> Callable[[], Operation]:
         """Take an occurrence and give a maker of attempts at it.
 
@@ -109,7 +110,10 @@ class Run(Trajectory):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        return lambda: Operation(self, scope, taken, options, inputs, code, origin, lineage, advice)
+        known = self.facets_of(options, code)
+        return lambda: Operation(
+            self, scope, taken, options, inputs, known, origin, lineage, advice
+        )
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)

@@ -176,6 +176,10 @@ class Scope:
         # inside an operation there is one pass: its attempt
         return bool(self.id) or claim.origin == origin
 
+    def called(self, origin: Origin) -> set[str]:
+        """Give the names that have been called here in this pass."""
+        return {n for (n, _), claim in self._claims.items() if self._continues(claim, origin)}
+
     def failed(self, op: str, origin: Origin, lineage: Lineage) -> None:
         """Remember a failure that nobody has seen yet."""
         self._failures[op] = _Failure(op, origin, lineage)

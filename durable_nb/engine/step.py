@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import tenacity
 
-from durable_nb.engine import calls
+from durable_nb.engine import calls, facets
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
 from durable_nb.engine.options import Options
 from durable_nb.model.errors import DurableError, NoActiveRun
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def invoke(
         calls.name_of(fn, name),
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
-        code=options.code or calls.code_of(fn),
+        code=options.code or facets.of_code(fn),
     )
     given = _injector(fn, kwargs)
     if is_async(fn):
@@ -230,7 +231,7 @@ class Spelled(Managed):
             calls.check_step_name(self._name),
             self._options,
             inputs=dict(self._options.inputs or {}),
-            code=self._options.code,
+            code=self._options.code or FacetSet(),
         )
         self._op = make()
         self._op.block = self.entered_by()
@@ -276,8 +277,9 @@ def step(fn: Callable[..., Any] | None = None, *, name: str | None = None, **opt
         The step's name; default: the function's.
     **options
         Step options: ``effect``, ``key``, ``inputs``, ``reconcile``, ``settle_after``,
-        ``not_applied``, ``key_ttl``, ``validate``, ``record``, ``retries``, ``timeout``,
-        ``on_change``. See `durable_nb.engine.options.Options`.
+        ``not_applied``, ``key_ttl``, ``compensate``, ``validate``, ``record``, ``requires``,
+        ``uses``, ``produces``, ``retries``, ``timeout``, ``on_change``, ``facets``. See
+        `durable_nb.engine.options.Options`.
 
     Returns
     -------

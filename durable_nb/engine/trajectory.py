@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
-from durable_nb.engine import calls, settle, views
+from durable_nb.engine import calls, settle, standing, views
 from durable_nb.engine.drive import drive
+from durable_nb.engine.facets import Gatherer
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
@@ -21,6 +22,7 @@ from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import RunClosed, RunHeld, VerdictRefused
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import Fold, OperationState, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -62,6 +64,7 @@ class Surroundings:
     panel: Callable[[str, Path], None] | None = None
 
 
+_NOTHING: Final = FacetSet()
 #: Where nobody is to be told anything.
 QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
@@ -85,6 +88,10 @@ class Trajectory:
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     copied : bool
         Whether it was last executed in another folder, so that a person has to `adopt` it first.
+    facets : FacetSet
+        The run's own, which every operation has: version, model, tools and so on.
+    stale : list of str
+        The operations on record that stand on other ones, until the program reaches them.
     unloadable : dict
         Identity to why its recorded value cannot be loaded here.
     told_secrets : set of str
@@ -104,6 +111,7 @@ class Trajectory:
         surroundings: Surroundings,
         clock: Clock,
         role: str,
+        facets: FacetSet = _NOTHING,
         expected: Iterable[str] = (),
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
@@ -121,6 +129,8 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self.unloadable: dict[str, str] = {}
+        self.facets, self._gatherer = facets, Gatherer()
+        self.stale = self._left_behind()
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note_doubt(state)
@@ -185,6 +195,31 @@ class Trajectory:
     def digests(self, inputs: Mapping[str, Any], op: str) -> dict[str, str]:
         """Digest inputs, for comparison on a resume."""
         return calls.digests(inputs, op)
+
+    def facets_of(self, options: Options, code: FacetSet) -> FacetSet:
+        """Put the facets of an operation together."""
+        return self._gatherer.gather(self.facets, code, options.declared)
+
+    def definition(self, known: FacetSet) -> list[Draft]:
+        """Draft the record of a set of facets, where it is not on record yet."""
+        if not known.parts or known.digest in self.fold.known:
+            return []
+        return [Draft(RUN, Kind.DEFINED, known.body())]
+
+    def was_reached(self, state: OperationState) -> bool:
+        """Tell whether the program has come to an operation in this process, or to one above."""
+        steps = state.id.split("/")
+        return any("/".join(steps[:n]) in self.sources for n in range(1, len(steps) + 1))
+
+    def _left_behind(self) -> list[str]:
+        """List what is completed and stands on other facets of the run than hold now."""
+        parts, known = self.facets.parts.items(), self.fold.known
+        differing = {
+            digest
+            for digest, old in known.items()
+            if any(name in old.parts and old.parts[name].digest != p.digest for name, p in parts)
+        }
+        return [s.id for s in self.fold.ordered() if s.basis.get("facets") in differing]
 
     def states(self) -> list[OperationState]:
         """Give all operations on record, by when they first began."""
@@ -312,12 +347,13 @@ class Trajectory:
         body: dict[str, Any] = {"reason": values.redact(reason)}
         if state.question is not None:
             body["basis"] = dict(state.question["basis"])
-            body["changes"] = list(state.question["changes"])
+            body |= standing.about(state)
         return self.view(settle.give(self, Verdict.KEEP, op, body))
 
     def rerun(self, op: object, *, reason: str = "") -> OperationView:
         """Do an operation again, under a new key, because something it depended on has changed."""
-        body = {"reason": values.redact(reason)}
+        state, _ = settle.find(self, op)
+        body = {"reason": values.redact(reason), **standing.about(state)}
         return self.view(settle.give(self, Verdict.RERUN, op, body))
 
     def accept(self, reason: str) -> None:

@@ -138,16 +138,37 @@ class IncompatibleCheckpoint(DurableSignal):
     """A recorded result depended on something that has changed since."""
 
     def __init__(
-        self, run: str, operations: Sequence[Any], changes: Sequence[str], cost: str
+        self,
+        run: str,
+        operations: Sequence[Any],
+        changes: Sequence[str],
+        cost: str,
+        facets: Sequence[str] = (),
     ) -> None:
-        super().__init__(run, operations, changes, cost)
+        super().__init__(run, operations, changes, cost, facets)
         self.run, self.operations, self.changes = run, tuple(operations), tuple(changes)
-        self.cost = cost
+        self.cost, self.facets = cost, tuple(facets)
 
     def lines(self) -> list[str]:
         """Give what changed, what a rerun would redo, and the two lines that settle it."""
         first = self.operations[0].id
         again = f'Do it again:        run.rerun("{first}")'
+        if self.facets == ("result",):
+            return [
+                f"{first} in run {self.run!r} was done again and came out differently.",
+                "Changed: " + "; ".join(self.changes),
+                f"{self.cost}. No new effect begins until you choose.",
+                f'Go on, they stand:  run.keep("{first}")',
+                again,
+            ]
+        if self.facets == ("place",):
+            return [
+                f"the program does not follow the record of run {self.run!r} any more.",
+                "Changed: " + "; ".join(self.changes),
+                "A renamed step is a new one: it never gets the record of another.",
+                f'Go on all the same: run.keep("{first}")   # what it did stays done',
+                "As it was:          call it by its old name: name= keeps a step's name",
+            ]
         if getattr(self.operations[0], "outcome", "") != "completed":
             return [
                 f"{first} in run {self.run!r} was begun with other inputs.",

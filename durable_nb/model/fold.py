@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from durable_nb.model import identity
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import (
     DECISIVE,
     OUTCOMES,
@@ -34,6 +35,10 @@ _ENDS: Final = frozenset(
 _RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
 #: Kinds that carry the result that replay returns.
 _RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUPLICATE})
+#: What a person may decide about a change.
+_DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
+#: Facets that are one operation's own, so that a decision about them says nothing of another's.
+OWN_FACETS: Final = ("input ", "result", "produced ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class OperationState:
     intent : Mapping
         Body of the last `intended` record: inputs, code, idempotency key and so on.
     basis : Mapping
-        The facets (``inputs``, ``code``) that the recorded result stands on.
+        The facets (``inputs``, and the digest of the others) that the recorded result stands on.
     result : str or None
         The recorded result, as `values.encode` gave it.
     preview : str or None
@@ -65,6 +70,10 @@ class OperationState:
         From then on an idempotent effect in doubt counts as external (`key_ttl`).
     unpriced : int
         Attempts whose cost is not known, so that totals say "at least".
+    former : str or None
+        The result before it was invalidated or done again, to tell whether it came out the same.
+    vouched : bool
+        Whether the result came from a verdict, so that the code does not count.
     """
 
     id: str
@@ -90,12 +99,19 @@ class OperationState:
     unpriced: int = 0
     failed: bool = False
     question: Mapping[str, Any] | None = None
+    former: str | None = None
+    vouched: bool = False
     key_expires: datetime | None = None
 
     @property
     def place(self) -> identity.Place:
         """Parent, name, key and occurrence."""
         return identity.parse(self.id)
+
+    @property
+    def cell(self) -> str:
+        """The cell that called it, at the root of the run."""
+        return str(self.intent.get("cell", ""))
 
     def idempotency_key(self, run_id: str) -> str:
         """Give the key of the next attempt; one that was sent stays, also in a fork of the run."""
@@ -131,12 +147,14 @@ class OperationState:
             new["failed"] = False
         if kind in _RESULTS and kind is not Kind.KEPT:
             new |= {"error": None, "ended": record.ts, "failed": False}
+            new |= {"former": None, "vouched": kind is Kind.CONFIRMED}
         if kind in _RESULTS or kind is Kind.OBSERVED:
             new["basis"] = body.get("basis") or self.intent
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:
             new |= {"generation": self.generation + 1, "result": None, "preview": None}
+            new |= {"former": self.result or self.former, "vouched": False}
             new["error"] = None
             new["failed"] = False
             new["key_expires"] = None
@@ -182,7 +200,16 @@ class Opening:
 
 @dataclass(slots=True)
 class Fold:
-    """All that a run's records prove; grows by `apply` and never looks back."""
+    """All that a run's records prove; grows by `apply` and never looks back.
+
+    Attributes
+    ----------
+    known : dict
+        The sets of facets that operations name, by digest.
+    decided : dict
+        What a person decided about a change (facet, digest before, digest after): `KEPT` or
+        `RERUN`. The same change in what follows needs no second answer.
+    """
 
     operations: dict[str, OperationState] = field(default_factory=dict)
     openings: list[Opening] = field(default_factory=list)
@@ -194,6 +221,8 @@ class Fold:
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
     updated: datetime | None = None
+    known: dict[str, FacetSet] = field(default_factory=dict)
+    decided: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
     _first_seqs: list[int] = field(default_factory=list)
 
     @classmethod
@@ -216,6 +245,10 @@ class Fold:
             effect = Effect(record.body.get("effect", Effect.EXTERNAL))
             state = OperationState(record.op, record.seq, effect)
             insort(self._first_seqs, record.seq)
+        if record.kind in _DECISIONS and record.body.get("actor") != "policy":
+            for facet, _, _, old, new in record.body.get("rows") or ():
+                if not facet.startswith(OWN_FACETS):
+                    self.decided[facet, old, new] = record.kind
         state = self.operations[record.op] = state.apply(record)
         return state
 
@@ -238,6 +271,9 @@ class Fold:
                     self.openings[-1] = replace(self.openings[-1], closed=True)
                 if executing and not (record.kind is Kind.CLOSED and self.kind is Kind.FINISHED):
                     self.kind = record.kind
+            case Kind.DEFINED:
+                found = FacetSet.recorded(record.body)
+                self.known[found.digest] = found
             case Kind.DOUBTED:
                 self.doubted = record.body
             case Kind.ACCEPTED:

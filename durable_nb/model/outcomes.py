@@ -56,6 +56,7 @@ class Kind(StrEnum):
     CLOSED = "closed"
     FAILED = "failed"
     FINISHED = "finished"
+    DEFINED = "defined"  #: a set of facets, under the digest by which operations name it
     DOUBTED = "doubted"  #: records are known to be lost
     ACCEPTED = "accepted"  #: a person accepts the loss
     ADOPTED = "adopted"  #: a person says why the run is found in another folder

@@ -23,6 +23,7 @@ from durable_nb.model.errors import (
     ResultNotLoadable,
     UnknownOutcome,
 )
+from durable_nb.model.facets import FacetSet, Part
 from durable_nb.model.outcomes import Effect, Outcome
 from durable_nb.notebook import names, outputs, summary, tracebacks
 from durable_nb.notebook.errors import NamesNotRecordable, SharedWithEarlierCell
@@ -73,13 +74,13 @@ class Cell(Managed):
             check_step_name(options.name),
             given,
             inputs={name: self._namespace[name] for name in options.inputs},
-            code=None if self.container else self._code(),
+            code=FacetSet() if self.container else self._code(),
         )
         return make()
 
-    def _code(self) -> str:
+    def _code(self) -> FacetSet:
         text = f"{self._facts.source.digest}\n{self._options.shape()}"
-        return "cell:" + hashlib.sha256(text.encode()).hexdigest()[:32]
+        return FacetSet.of({"code": Part(hashlib.sha256(text.encode()).hexdigest()[:32])})
 
     # -- what the wrapped body uses ------------------------------------------------------
 

@@ -1,0 +1,205 @@
+"""Whether a recorded result still stands on what holds now, and the questions where it does not.
+
+One mechanism: a difference becomes `Change`s, a policy is found for them, and what is asked is a
+record, so that a person answers it once, from wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine.change import Change, Cost, compare, inputs_only, policy_for
+from durable_nb.engine.loading import recorded_value
+from durable_nb.model.errors import IncompatibleCheckpoint
+from durable_nb.model.facets import FacetSet
+from durable_nb.model.fold import OperationState
+from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.records import Draft
+
+if TYPE_CHECKING:
+    from durable_nb.engine.operation import Operation
+    from durable_nb.engine.trajectory import Trajectory
+
+#: What a question is about, beside a change of facets.
+RESULT: Final = "result"
+PLACE: Final = "place"
+
+
+def still_stands(op: Operation, state: OperationState) -> bool:
+    """Check what a recorded result depended on; `False` if it is to be done again.
+
+    Parameters
+    ----------
+    op : Operation
+        Reached by the program, with the facets that hold now.
+    state : OperationState
+        What is on record of it, completed.
+    """
+    run = op.run
+    changes = compare(state.basis, op.facets, run.fold.known, inputs_only=inputs_only(state))
+    if not changes:
+        withdraw(op, state)
+        return True
+    what = "; ".join(map(str, changes))
+    policy = policy_for(op.options.on_change, state, changes, run.fold, partial(cost, run, state))
+    body = {**_about(changes), "actor": "policy", "basis": op.facets}
+    if policy == "ask":
+        ask(run, state, changes, op.facets, op.definition())
+    if policy == "rerun":
+        run.say(f"{op.id}: running again, because this changed: {what}")
+        run.append(*op.definition(), Draft(op.id, Kind.RERUN, body))
+        return False
+    if callable(policy):
+        old = recorded_value(run, state)
+        body["result"] = values.encode(policy(old, changes), run.artifacts)
+    run.say(f"{op.id}: its record is kept although this changed: {what}")
+    run.append(*op.definition(), Draft(op.id, Kind.KEPT, body))
+    return True
+
+
+def same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
+    """Ask before one idempotency key carries other inputs than it was sent with."""
+    if not state.intent or state.intent.get("generation", 0) != state.generation:
+        return
+    changes = compare(state.intent, op.facets, op.run.fold.known, inputs_only=True)
+    if changes and op.options.on_change != "keep":
+        ask(op.run, state, changes, op.facets, op.definition())
+
+
+def nothing_left_behind(op: Operation) -> None:
+    """Ask before something new begins beside results that stand on a run as it was.
+
+    The run's own facets (version, model, tools, account) may have changed, and the program may
+    come to something new before it comes to what was recorded under the old ones.
+    """
+    run = op.run
+    while run.stale:
+        state = run.fold.operations[run.stale[0]]
+        if not run.was_reached(state) and state.outcome(run.clock.now()) is Outcome.COMPLETED:
+            old = run.fold.known[state.basis["facets"]]
+            new = FacetSet.of({**old.parts, **run.facets.parts}, old.unwatched)
+            basis = {**state.basis, "facets": new.digest}
+            changes = compare(state.basis, basis, {**run.fold.known, new.digest: new})
+            policy = policy_for(None, state, changes, run.fold, partial(cost, run, state))
+            if changes and policy == "ask":
+                ask(run, state, changes, basis, run.definition(new))
+        run.stale.pop(0)
+
+
+def in_its_place(op: Operation) -> None:
+    """Ask before a step that is new stands where another one is on record: it may be renamed.
+
+    Only for a step with an effect, whose name is not on record here at all, while a completed
+    one of the same parent and cell has not been called: the program has changed its course.
+    """
+    run, place = op.run, op.place
+    if op.options.effect is Effect.NONE:
+        return
+    now = run.clock.now()
+    beside = [s for s in run.states() if s.place.parent == place.parent]
+    if any(s.place.name == place.name for s in beside):
+        return
+    for s in beside:
+        called = s.place.name in op.called or run.was_reached(s)
+        if called or s.outcome(now) is not Outcome.COMPLETED or s.cell != op.cell:
+            continue
+        change = Change(PLACE, f"{s.id} was called here", f"{op.id} is called instead", s.id, op.id)
+        if (change.facet, change.old, change.new) not in run.fold.decided:
+            ask(run, s, [change], s.basis, ())
+
+
+def came_out_differently(op: Operation, state: OperationState, value: Any) -> list[Draft]:
+    """Draft the question that another result than before raises, if effects followed the old one.
+
+    With the same result nothing follows: what depends on it compares equal (early cut-off).
+    """
+    run, now = op.run, op.run.clock.now()
+    if state.former is None:
+        return []
+    later = [
+        s
+        for s in run.states()
+        if s.first_seq > state.first_seq
+        and s.effect is Effect.EXTERNAL
+        and s.outcome(now) is Outcome.COMPLETED
+        and not s.id.startswith(op.id + "/")
+    ]
+    if not later:
+        return []
+    try:
+        old = values.decode(state.former, run.artifacts)
+        before, same = values.preview(old), values.digest(old) == values.digest(value)
+    except Exception:  # a value that cannot be loaded any more is not known to be the same
+        before, same = "?", False
+    if same:
+        return []
+    change = Change(RESULT, before, values.preview(value), state.former[:64], op.id)
+    happened = ", ".join(s.id for s in later[:3]) + (", ..." if len(later) > 3 else "")
+    told = f"{len(later)} completed effects after it stand on the old result: {happened}"
+    body = {**_about([change]), "basis": op.facets, "cost": told}
+    return [Draft(op.id, Kind.ASKED, body)]
+
+
+def undecided(op: Operation, within: Any) -> None:
+    """Refuse what is new while a question waits; a result that differs stops effects only."""
+    for asked in op.run.undecided_states():
+        about = {row[0] for row in (asked.question or {}).get("rows", ())}
+        if about == {RESULT} and op.options.effect is Effect.NONE:
+            continue
+        if not within(asked, op):
+            raise question(op.run, asked)
+
+
+def ask(
+    run: Trajectory,
+    state: OperationState,
+    changes: Sequence[Change],
+    basis: Mapping[str, Any],
+    definition: Iterable[Draft],
+) -> None:
+    """Stop, and offer the choice; the question is on record, so that others can answer it."""
+    said = {**_about(changes), "basis": dict(basis)}
+    if state.question is None or any(state.question[k] != v for k, v in said.items()):
+        full = {**said, "cost": str(cost(run, state))}
+        run.append(*definition, Draft(state.id, Kind.ASKED, full))
+    raise question(run, run.fold.operations[state.id])
+
+
+def question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
+    """Give the signal that shows the question of an operation."""
+    asked = state.question or {}
+    return IncompatibleCheckpoint(
+        run.name,
+        [run.view(state)],
+        asked.get("changes", ()),
+        asked.get("cost", ""),
+        [row[0] for row in asked.get("rows", ())],
+    )
+
+
+def withdraw(op: Operation, state: OperationState) -> None:
+    """Take a question back: what had changed is as it was."""
+    if state.question is None:
+        return
+    if {row[0] for row in state.question.get("rows", ())} & {RESULT}:
+        return  # it is about what came out, and stays until it is answered
+    op.run.append(Draft(op.id, Kind.ASKED, {"changes": []}), lazy=True)
+
+
+def about(state: OperationState) -> dict[str, Any]:
+    """Give what a verdict on a question says of it."""
+    asked = state.question or {}
+    return {k: list(asked[k]) for k in ("changes", "rows") if k in asked}
+
+
+def _about(changes: Iterable[Change]) -> dict[str, Any]:
+    changes = list(changes)
+    return {"changes": [str(c) for c in changes], "rows": [c.row() for c in changes]}
+
+
+def cost(run: Trajectory, state: OperationState) -> Cost:
+    """Total what running an operation again would redo."""
+    return Cost.of(run.fold, state)
