@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from durable_nb.engine import store as _store
@@ -19,6 +19,7 @@ from durable_nb.engine.recover import Recovered, recover
 from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
 from durable_nb.engine.step import Step, step
+from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.engine.verify import verify
 from durable_nb.engine.views import OperationView, StatusView
@@ -68,6 +69,11 @@ def open_run(
     fresh: bool = False,
     expect: Iterable[str] = (),
     adopt: str | None = None,
+    version: str | None = None,
+    facets: Mapping[str, Any] | None = None,
+    scopes: Iterable[str] | None = None,
+    budget: Mapping[str, float] | None = None,
+    credentials: Callable[[tuple[str, ...]], Any] | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
     """Open or resume a run for a notebook's whole life.
@@ -89,6 +95,17 @@ def open_run(
         Why the run is found in another folder than it was executed in: the old one is gone; this
         is a copy, and the other is not executed any more; or both go on, and what begins here
         gets idempotency keys of its own. Without need it says nothing.
+    version : str, optional
+        Of the workflow. Another one than was recorded asks before anything goes on.
+    facets : Mapping, optional
+        What every result depends on, by name: ``{"model": "m-1", "prompt": PROMPT, "tools":
+        [search, refund]}``; of a function its signature and description count.
+    scopes : iterable of str, optional
+        What its steps may do at most; recorded at birth, never widened by a resume.
+    budget : Mapping, optional
+        ``usd``, ``tokens``, ``calls``, ``seconds``: what it may spend in all its kernels.
+    credentials : callable, optional
+        Called with the recorded scopes; `Run.credentials` is what it gives.
     allow_network_fs : bool
         Use a network file system all the same.
 
@@ -109,6 +126,9 @@ def open_run(
         fresh=fresh,
         expect=expect,
         adopt=adopt,
+        terms=Terms(
+            version=version, facets=facets, scopes=scopes, budget=budget, credentials=credentials
+        ),
         allow_network_fs=allow_network_fs,
         **_surroundings(),
     )
@@ -122,6 +142,11 @@ def run(
     fresh: bool = False,
     expect: Iterable[str] = (),
     adopt: str | None = None,
+    version: str | None = None,
+    facets: Mapping[str, Any] | None = None,
+    scopes: Iterable[str] | None = None,
+    budget: Mapping[str, float] | None = None,
+    credentials: Callable[[tuple[str, ...]], Any] | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
     """Open or resume a run as a context manager: ``with durable_nb.run("refund-17") as run:``.
@@ -136,6 +161,11 @@ def run(
         fresh=fresh,
         expect=expect,
         adopt=adopt,
+        version=version,
+        facets=facets,
+        scopes=scopes,
+        budget=budget,
+        credentials=credentials,
         allow_network_fs=allow_network_fs,
     )
 

@@ -57,6 +57,7 @@ def compare(
     basis: Mapping[str, Any],
     now: Mapping[str, Any],
     known: Mapping[str, FacetSet],
+    present: FacetSet,
     *,
     inputs_only: bool = False,
 ) -> list[Change]:
@@ -67,7 +68,9 @@ def compare(
     basis, now : Mapping
         ``inputs`` (name to digest), ``shown`` (name to preview) and ``facets``, a digest.
     known : Mapping of str to FacetSet
-        The sets of facets by digest.
+        The recorded sets of facets by digest.
+    present : FacetSet
+        The one that holds now.
     inputs_only : bool
         A result that came from a verdict does not depend on the code.
     """
@@ -75,14 +78,13 @@ def compare(
         Change(facet, before.shown, after.shown, before.digest, after.digest)
         for facet, before, after in _pairs(_inputs(basis), _inputs(now))
     ]
-    same = basis.get("facets") == now.get("facets")
-    if inputs_only or same or not basis.get("facets") or not now.get("facets"):
+    recorded = basis.get("facets")
+    if inputs_only or not recorded or not present.parts or recorded == present.digest:
         return changes
-    nothing = FacetSet()
-    old, new = known.get(basis["facets"], nothing), known.get(now["facets"], nothing)
+    old = known.get(recorded, FacetSet())
     changes += [
         Change(facet, before.shown, after.shown, before.digest, after.digest)
-        for facet, before, after in _pairs(old.parts, new.parts)
+        for facet, before, after in _pairs(old.parts, present.parts)
     ]
     return changes
 

@@ -62,6 +62,8 @@ class Operation(Managed):
         On replay the recorded result; else what the body assigned.
     idempotency_key : str
         To hand to the receiver; the same for each attempt.
+    known : FacetSet
+        What its result depends on, but for its inputs.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -84,7 +86,7 @@ class Operation(Managed):
             "shown": {name: values.preview(value, name=name) for name, value in inputs.items()},
             "facets": known.digest,
         }
-        self._known = known
+        self.known = known
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
@@ -153,7 +155,7 @@ class Operation(Managed):
 
     def definition(self) -> list[Draft]:
         """Draft the record of its facets, where the run does not know them yet."""
-        return self.run.definition(self._known)
+        return self.run.definition(self.known)
 
     def is_running(self) -> bool:
         """Tell whether the body may still be at work: whether the `with` around it goes on.

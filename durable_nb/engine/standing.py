@@ -39,7 +39,9 @@ def still_stands(op: Operation, state: OperationState) -> bool:
         What is on record of it, completed.
     """
     run = op.run
-    changes = compare(state.basis, op.facets, run.fold.known, inputs_only=inputs_only(state))
+    changes = compare(
+        state.basis, op.facets, run.fold.known, op.known, inputs_only=inputs_only(state)
+    )
     if not changes:
         withdraw(op, state)
         return True
@@ -64,7 +66,7 @@ def same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
     """Ask before one idempotency key carries other inputs than it was sent with."""
     if not state.intent or state.intent.get("generation", 0) != state.generation:
         return
-    changes = compare(state.intent, op.facets, op.run.fold.known, inputs_only=True)
+    changes = compare(state.intent, op.facets, {}, op.known, inputs_only=True)
     if changes and op.options.on_change != "keep":
         ask(op.run, state, changes, op.facets, op.definition())
 
@@ -80,9 +82,9 @@ def nothing_left_behind(op: Operation) -> None:
         state = run.fold.operations[run.stale[0]]
         if not run.was_reached(state) and state.outcome(run.clock.now()) is Outcome.COMPLETED:
             old = run.fold.known[state.basis["facets"]]
-            new = FacetSet.of({**old.parts, **run.facets.parts}, old.unwatched)
+            new = FacetSet.of({**old.parts, **run.own_facets.parts}, old.unwatched)
             basis = {**state.basis, "facets": new.digest}
-            changes = compare(state.basis, basis, {**run.fold.known, new.digest: new})
+            changes = compare(state.basis, basis, run.fold.known, new)
             policy = policy_for(None, state, changes, run.fold, partial(cost, run, state))
             if changes and policy == "ask":
                 ask(run, state, changes, basis, run.definition(new))

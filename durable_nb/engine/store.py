@@ -9,13 +9,14 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine import inbox, recovery, settle
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
+from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Clock, Surroundings
 from durable_nb.journal import (
     Head,
@@ -41,6 +42,7 @@ def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+_AS_RECORDED: Final = Terms()
 #: A script: no cells, and stdout is left to the program.
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
@@ -66,6 +68,7 @@ def open_run(
     adopt: str | None = None,
     allow_network_fs: bool = False,
     role: str = "runner",
+    terms: Terms = _AS_RECORDED,
     surroundings: Surroundings = SCRIPT,
     who: OwnerInfo | None = None,
     clock: Clock | None = None,
@@ -84,6 +87,9 @@ def open_run(
     if held is not None and role == "runner":
         if fresh:
             raise RunHeld(name, "this very process", "Close it first: run.close().")
+        if terms.changes(held.fold, held.artifacts):
+            why = "Its terms cannot change while it is open. Close it first: run.close()."
+            raise RunHeld(name, "this very process", why)
         return held
     if must_exist and not (folder / "journal.duckdb").exists():
         raise RunMissing(name, str(root), folders.run_names(root))
@@ -92,7 +98,7 @@ def open_run(
         surroundings.say(f"warning: {warning}")
     lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
     try:
-        run = _open_journal(name, folder, lease, role, expect, surroundings, clock, adopt)
+        run = _open_journal(name, folder, lease, role, expect, terms, surroundings, clock, adopt)
     except BaseException:
         lease.release()
         raise
@@ -122,16 +128,18 @@ def _open_journal(
     lease: Lease,
     role: str,
     expect: tuple[str, ...],
+    terms: Terms,
     surroundings: Surroundings,
     clock: Clock,
     adopt: str | None,
 ) -> Run:
-    head = Head(folder / "head")
+    head, artifacts = Head(folder / "head"), _OpenedLate(folder / "artifacts")
     journal = open_journal(folder / "journal.duckdb", run=name, head=head, clock=clock.now)
     try:
         fold = recovery.load(journal)
         drafts = _adoption(name, folder, fold, role, adopt)
-        drafts += _birth(name, folder, fold, role, expect, head) + _loss(journal)
+        changed = terms.changes(fold, artifacts)
+        drafts += _birth(name, folder, fold, role, expect, changed, head) + _loss(journal)
         if role != "reader":
             minted = [d.body["run_id"] for d in drafts if "run_id" in d.body]
             head.run_id = minted[-1] if minted else fold.run_id
@@ -143,7 +151,6 @@ def _open_journal(
     except BaseException:
         journal.close()
         raise
-    artifacts = _OpenedLate(folder / "artifacts")
 
     def let_go() -> None:
         try:
@@ -234,7 +241,13 @@ def _adoption(name: str, folder: Path, fold: Fold, role: str, adopt: str | None)
 
 
 def _birth(
-    name: str, folder: Path, fold: Fold, role: str, expect: tuple[str, ...], head: Head
+    name: str,
+    folder: Path,
+    fold: Fold,
+    role: str,
+    expect: tuple[str, ...],
+    terms: dict[str, Any],
+    head: Head,
 ) -> list[Draft]:
     """Draft what an owner's beginning records; the run id is minted at birth.
 
@@ -247,11 +260,14 @@ def _birth(
             "name": name,
             "schema": SCHEMA_VERSION,
             "expect": list(expect),
+            "terms": terms,
         }
         drafts.append(Draft(RUN, Kind.BORN, born))
     owner = {"role": role, "pid": os.getpid(), "host": os.uname().nodename}
     if role == "runner":
         owner["folder_id"] = folders.folder_id(folder)
+        if fold.born and terms:
+            owner["terms"] = terms
     return [*drafts, Draft(RUN, Kind.OPENED, owner)]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
 from durable_nb.engine import calls, settle, standing, views
@@ -18,6 +18,7 @@ from durable_nb.engine.facets import Gatherer
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
+from durable_nb.engine.terms import own_facets, recorded_facets
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
@@ -64,7 +65,6 @@ class Surroundings:
     panel: Callable[[str, Path], None] | None = None
 
 
-_NOTHING: Final = FacetSet()
 #: Where nobody is to be told anything.
 QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
@@ -88,7 +88,7 @@ class Trajectory:
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     copied : bool
         Whether it was last executed in another folder, so that a person has to `adopt` it first.
-    facets : FacetSet
+    own_facets : FacetSet
         The run's own, which every operation has: version, model, tools and so on.
     stale : list of str
         The operations on record that stand on other ones, until the program reaches them.
@@ -111,7 +111,6 @@ class Trajectory:
         surroundings: Surroundings,
         clock: Clock,
         role: str,
-        facets: FacetSet = _NOTHING,
         expected: Iterable[str] = (),
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
@@ -129,7 +128,7 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self.unloadable: dict[str, str] = {}
-        self.facets, self._gatherer = facets, Gatherer()
+        self.own_facets, self._gatherer = own_facets(fold), Gatherer()
         self.stale = self._left_behind()
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
@@ -192,13 +191,24 @@ class Trajectory:
         """Number of this owner."""
         return self.fold.epoch
 
+    @property
+    def version(self) -> str | None:
+        """The version of the workflow, as recorded."""
+        found = self.fold.terms.get("version")
+        return None if found is None else str(found)
+
+    @property
+    def facets(self) -> dict[str, Any]:
+        """The facets that were declared for the whole run, as recorded."""
+        return recorded_facets(self.fold, self.artifacts)
+
     def digests(self, inputs: Mapping[str, Any], op: str) -> dict[str, str]:
         """Digest inputs, for comparison on a resume."""
         return calls.digests(inputs, op)
 
     def facets_of(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
-        return self._gatherer.gather(self.facets, code, options.declared)
+        return self._gatherer.gather(self.own_facets, code, options.declared)
 
     def definition(self, known: FacetSet) -> list[Draft]:
         """Draft the record of a set of facets, where it is not on record yet."""
@@ -213,7 +223,7 @@ class Trajectory:
 
     def _left_behind(self) -> list[str]:
         """List what is completed and stands on other facets of the run than hold now."""
-        parts, known = self.facets.parts.items(), self.fold.known
+        parts, known = self.own_facets.parts.items(), self.fold.known
         differing = {
             digest
             for digest, old in known.items()

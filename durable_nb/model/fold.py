@@ -204,6 +204,8 @@ class Fold:
 
     Attributes
     ----------
+    terms : dict
+        What holds for the whole run, as last recorded: ``version``, ``facets``.
     known : dict
         The sets of facets that operations name, by digest.
     decided : dict
@@ -221,6 +223,7 @@ class Fold:
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
     updated: datetime | None = None
+    terms: dict[str, Any] = field(default_factory=dict)
     known: dict[str, FacetSet] = field(default_factory=dict)
     decided: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
     _first_seqs: list[int] = field(default_factory=list)
@@ -254,6 +257,7 @@ class Fold:
 
     def _apply_run(self, record: Record) -> None:
         executing = record.body.get("role", "runner") == "runner"
+        self.terms |= record.body.get("terms") or {}
         self.run_id = record.body.get("run_id", self.run_id)  # minted at birth, and by a fork
         if executing:
             self.folder_id = record.body.get("folder_id", self.folder_id)
