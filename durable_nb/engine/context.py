@@ -60,6 +60,7 @@ class OpenRuns:
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
+        self._reached: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def add(self, run: Run) -> None:
@@ -71,6 +72,11 @@ class OpenRuns:
         """Forget a closed one."""
         with self._lock:
             self._runs = [r for r in self._runs if r is not run]
+
+    def reached(self, run_id: str) -> set[str]:
+        """Give the operations of a run that this process has come to, in all of its openings."""
+        with self._lock:
+            return self._reached.setdefault(run_id, set())
 
     def at(self, folder: Path) -> Run | None:
         """Give the run that this process holds at a folder."""

@@ -145,8 +145,8 @@ class Operation(Managed):
 
     @property
     def cell(self) -> str:
-        """The cell that called it, at the root of the run."""
-        return "" if self._parent.id else self._origin.cell
+        """The cell that called it, at the root of the run; "" in a script."""
+        return "" if self._parent.id or self._origin.script else self._origin.cell
 
     @property
     def called(self) -> set[str]:

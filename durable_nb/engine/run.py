@@ -19,7 +19,7 @@ from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.trajectory import Surroundings, Trajectory
 from durable_nb.journal import deferred_interrupts
-from durable_nb.model.errors import NestedEffect
+from durable_nb.model.errors import NestedEffect, names
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -256,7 +256,21 @@ class Run(Trajectory):
 
     def finish(self) -> None:
         """Record that the run reached its end, and close it."""
+        self._say_unreached()
         self.close(Kind.FINISHED)
+
+    def _say_unreached(self) -> None:
+        """At the end of a program, tell what it no longer does."""
+        left = self.unreached()
+        if not left:
+            return
+        self.say(f"on record, and not reached by this program: {names(left, 8)}")
+        happened = [
+            v for v in left if v.effect == Effect.EXTERNAL and v.outcome == Outcome.COMPLETED
+        ]
+        if happened:
+            what = "is an effect that" if len(happened) == 1 else "are effects that"
+            self.say(f"{names(happened, 8)} {what} happened; run.unreached() lists all")
 
     def close(self, kind: Kind = Kind.CLOSED, error: BaseException | None = None) -> None:
         """Record the end of this owner, publish the mirror, and let go of the run."""
@@ -274,6 +288,7 @@ class Run(Trajectory):
         finally:
             with deferred_interrupts():
                 self._open = False
+                OPEN.reached(self.id).update(self.sources)
                 OPEN.remove(self)
                 self._on_close()
 
@@ -294,6 +309,8 @@ class Run(Trajectory):
             return
         signal = None if error is None else lone_signal(error)
         failed = error is not None and signal is None
+        if error is None and self.is_open:
+            self._say_unreached()
         if signal is not None:
             signal.folder = self.folder
         self.close(Kind.FAILED if failed else Kind.CLOSED, error)

@@ -69,11 +69,14 @@ class Origin:
         Grows with each execution; executing a cell again replays it.
     has_id : bool
         Whether `cell` is an id, which survives an edit of the cell.
+    script : bool
+        Whether no cell is calling, but a `with` block of a script.
     """
 
     cell: str
     execution: int
     has_id: bool = True
+    script: bool = False
 
 
 _blocks: Final = itertools.count(1)
@@ -82,7 +85,7 @@ _blocks: Final = itertools.count(1)
 def new_block() -> Origin:
     """Give the origin of a new `with` block of a script."""
     number = next(_blocks)
-    return Origin(f"block {number}", number)
+    return Origin(f"block {number}", number, script=True)
 
 
 @dataclass(slots=True)

@@ -108,7 +108,8 @@ def in_its_place(op: Operation) -> None:
         called = s.place.name in op.called or run.was_reached(s)
         if called or s.outcome(now) is not Outcome.COMPLETED or s.cell != op.cell:
             continue
-        change = Change(PLACE, f"{s.id} was called here", f"{op.id} is called instead", s.id, op.id)
+        before, after = f"{s.id} was called here", f"{op.id} is called instead"
+        change = Change(PLACE, before, after, s.id, f"{place.parent}/{place.name}")
         if (change.facet, change.old, change.new) not in run.fold.decided:
             ask(run, s, [change], s.basis, ())
 
@@ -148,11 +149,21 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> li
 def undecided(op: Operation, within: Any) -> None:
     """Refuse what is new while a question waits; a result that differs stops effects only."""
     for asked in op.run.undecided_states():
+        if _is_outdated(op.run, asked):
+            op.run.append(Draft(asked.id, Kind.ASKED, {"changes": []}), lazy=True)
+            continue
         about = {row[0] for row in (asked.question or {}).get("rows", ())}
         if about == {RESULT} and op.options.effect is Effect.NONE:
             continue
         if not within(asked, op):
             raise question(op.run, asked)
+
+
+def _is_outdated(run: Trajectory, asked: OperationState) -> bool:
+    """Tell whether the run's own facets are not those any more that a question was about."""
+    own = run.own_facets.parts
+    rows = (asked.question or {}).get("rows", ())
+    return any(facet in own and own[facet].digest != new for facet, _, _, _, new in rows)
 
 
 def ask(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
 from durable_nb.engine import calls, settle, standing, views
+from durable_nb.engine.context import OPEN
 from durable_nb.engine.drive import drive
 from durable_nb.engine.facets import Gatherer
 from durable_nb.engine.options import Options
@@ -218,8 +219,9 @@ class Trajectory:
 
     def was_reached(self, state: OperationState) -> bool:
         """Tell whether the program has come to an operation in this process, or to one above."""
-        steps = state.id.split("/")
-        return any("/".join(steps[:n]) in self.sources for n in range(1, len(steps) + 1))
+        steps, before = state.id.split("/"), OPEN.reached(self.id)
+        above = ("/".join(steps[:n]) for n in range(1, len(steps) + 1))
+        return any(op in self.sources or op in before for op in above)
 
     def _left_behind(self) -> list[str]:
         """List what is completed and stands on other facets of the run than hold now."""
@@ -271,6 +273,19 @@ class Trajectory:
     def unknown(self) -> list[OperationView]:
         """List the operations whose outcome only evidence can settle."""
         return [self.view(s) for s in self.unknown_states()]
+
+    def unreached(self) -> list[OperationView]:
+        """List what is on record and was not reached by the program in this kernel.
+
+        Returns
+        -------
+        list of OperationView
+            Completed or unknown operations, without those below a replayed one. At the end of a
+            program they are what it no longer does; external ones among them have happened.
+        """
+        now = self.clock.now()
+        left = [s for s in self.states() if not self.was_reached(s)]
+        return [self.view(s) for s in left if s.outcome(now) is not Outcome.INCOMPLETE]
 
     def get(self, op: object) -> OperationView:
         """Give one operation, by id, unique name or row number."""

@@ -8,6 +8,7 @@ from support.child import Bench
 from support.folders import KILLED_RUN
 
 import durable_nb as dnb
+from durable_nb.engine.context import OPEN
 
 
 class Effects:
@@ -42,11 +43,10 @@ def open_run(tmp_path):
     """Open a run of a private store; each call stands for another kernel."""
 
     def open_(name="r", **options):
+        OPEN._reached.clear()  # which another kernel would not know
         return dnb.run(name, store=tmp_path / "store", **options)
 
     yield open_
-    from durable_nb.engine.context import OPEN
-
     for run in OPEN.all():
         run.close()
 
