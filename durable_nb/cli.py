@@ -77,17 +77,28 @@ def runs_(face: Face) -> int:
 @cli.command(name="show")
 @_run
 @click.argument("op", metavar="[OP]", required=False)
+@click.option(
+    "--facets", is_flag=True, help="What each result depends on, and what is not watched."
+)
 @verb
-def show_(face: Face, name: str, op: str | None) -> int:
+def show_(face: Face, name: str, op: str | None, facets: bool) -> int:
     r"""Show a run or one operation; exits 3 if a person is needed.
 
     A run that a kernel holds is shown as its mirror has it, at most two seconds old.
 
+    With --facets it lists what recorded results depend on instead: inputs, code with the helpers
+    and constants that it reaches, model, prompt, files. A change of these is noticed on a resume;
+    what is "not watched" is not: installed packages' code, clients, files that no step declares.
+
     \b
     Example:
       durable-nb show refund-17
+      durable-nb show refund-17 'plan#1' --facets
     """
     run = look.watched(face, name)
+    if facets:
+        show.facets(face, name, run.facet_rows(op))
+        return DONE
     picture = look.picture(face, run)
     if op is None:
         show.run(face, picture)

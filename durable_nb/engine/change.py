@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from durable_nb.model.facets import FacetSet, Part, is_source
+from durable_nb.model.facets import INPUT, FacetSet, Part, is_source
 from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind
 
 #: Redoing a pure step and what follows is done without asking below this (DESIGN section 5).
 CHEAP_S: Final = 5.0
-#: Before the name of an input, among facets.
-INPUT: Final = "input "
 #: Somebody else's account: asked about, whatever the effect and the costs.
 ACCOUNT: Final = "account"
 

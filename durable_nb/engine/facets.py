@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine import calls
-from durable_nb.model.facets import FacetSet, Part
+from durable_nb.model.facets import INPUT, FacetSet, Part
+from durable_nb.model.fold import OperationState
 
+#: Columns of `rows`.
+COLUMNS: Final = ("op", "facet", "shown", "digest", "watched")
 #: Before the name of a declared file.
 FILE = "file "
 
@@ -62,3 +65,27 @@ class Gatherer:
             unwatched = {name: what for s in sets for name, what in s.unwatched.items()}
             found = self._made[key] = FacetSet.of(parts, unwatched)
         return found
+
+
+def rows(states: Iterable[OperationState], known: Mapping[str, FacetSet]) -> list[dict[str, Any]]:
+    """List what operations depend on, a row for each facet (columns: `COLUMNS`).
+
+    Parameters
+    ----------
+    states : iterable of OperationState
+        The operations.
+    known : Mapping
+        The recorded sets of facets.
+    """
+    found = []
+    for state in states:
+        basis = state.basis or state.intent
+        shown = basis.get("shown") or {}
+        for name, digest in (basis.get("inputs") or {}).items():
+            found.append((state.id, f"{INPUT}{name}", shown.get(name, ""), digest, True))
+        facets = known.get(basis.get("facets", ""), FacetSet())
+        for name, part in facets.parts.items():
+            found.append((state.id, name, part.shown, part.digest, True))
+        for name, what in facets.unwatched.items():
+            found.append((state.id, name, what, "", False))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]

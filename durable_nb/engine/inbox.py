@@ -117,6 +117,11 @@ def _history(run: Run, op: object) -> Done:
     return Done("shown", f"{len(rows)} records", None, {"records": rows})
 
 
+def _facets(run: Run, op: object) -> Done:
+    rows = run.facet_rows(op or None)
+    return Done("shown", f"{len(rows)} facets", None, {"facets": rows})
+
+
 def _keep(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
 
@@ -208,12 +213,13 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "dependants": _dependants,
         "unknown": _unknown,
         "history": _history,
+        "facets": _facets,
     }
 )
 #: Verbs that give no verdict.
-ASKING: Final = frozenset({"dependants", "history", "unknown", "reconcile"})
+ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "history", "unknown"})
+_WHOLE: Final = frozenset({"accept", "adopt", "facets", "history", "unknown"})
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 

@@ -110,7 +110,7 @@ class Run(Trajectory):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        known = self.facets_of(options, code)
+        known = self.gathered(options, code)
         return lambda: Operation(
             self, scope, taken, options, inputs, known, origin, lineage, advice
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine import inbox, recovery, settle
+from durable_nb.engine import inbox, packages, recovery, settle
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
@@ -139,6 +139,7 @@ def _open_journal(
         fold = recovery.load(journal)
         drafts = _adoption(name, folder, fold, role, adopt)
         changed = terms.changes(fold, artifacts)
+        told = _packages(fold, changed) if role == "runner" else ""
         drafts += _birth(name, folder, fold, role, expect, changed, head) + _loss(journal)
         if role != "reader":
             minted = [d.body["run_id"] for d in drafts if "run_id" in d.body]
@@ -173,6 +174,8 @@ def _open_journal(
         on_close=let_go,
         expected=expect or fold.born.get("expect") or (),
     )
+    if told:
+        surroundings.say(told)
     run.headline = _headline(run)
     run.copied = is_elsewhere(fold.folder_id, folders.folder_id(folder))
     if journal.recovered is not None and (
@@ -269,6 +272,18 @@ def _birth(
         if fold.born and terms:
             owner["terms"] = terms
     return [*drafts, Draft(RUN, Kind.OPENED, owner)]
+
+
+def _packages(fold: Fold, terms: dict[str, Any]) -> str:
+    """Put the installed packages on record where they differ, and tell how."""
+    before, now = fold.terms.get("packages"), packages.installed()
+    if now == before:
+        return ""
+    terms["packages"] = now
+    if before is None:
+        return ""
+    what = packages.in_a_line(packages.differences(before, now))
+    return f"for information: packages differ from those that it was executed with: {what}"
 
 
 def _loss(journal: DuckDBJournal) -> list[Draft]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
 from durable_nb.engine import calls, settle, standing, views
+from durable_nb.engine import facets as listing_of_facets
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.drive import drive
 from durable_nb.engine.facets import Gatherer
@@ -207,7 +208,7 @@ class Trajectory:
         """Digest inputs, for comparison on a resume."""
         return calls.digests(inputs, op)
 
-    def facets_of(self, options: Options, code: FacetSet) -> FacetSet:
+    def gathered(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
         return self._gatherer.gather(self.own_facets, code, options.declared)
 
@@ -319,6 +320,46 @@ class Trajectory:
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
+
+    def facets_of(self, op: object = None) -> pd.DataFrame:
+        """Give what recorded results depend on, a row for each facet.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`; without one, all operations.
+
+        Returns
+        -------
+        DataFrame
+            ``op, facet, shown, digest, watched``; what is not watched is reached by the code, and
+            nobody compares it: clients, installed packages, values without a digest.
+        """
+        return views.frame_of(listing_of_facets.COLUMNS, self.facet_rows(op))
+
+    def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        states = self.states() if op is None else [settle.find(self, op)[0]]
+        return listing_of_facets.rows(states, self.fold.known)
+
+    def changes(self) -> pd.DataFrame:
+        """Give what waits for a decision because something changed.
+
+        Returns
+        -------
+        DataFrame
+            ``op, facet, before, after, cost``: the operation that is asked about, what differs,
+            and what running it again would redo.
+        """
+        return views.frame_of(
+            ("op", "facet", "before", "after", "cost"),
+            [
+                {"op": s.id, "facet": f, "before": b, "after": a, "cost": s.question["cost"]}
+                for s in self.undecided_states()
+                if s.question
+                for f, b, a, *_ in s.question["rows"]
+            ],
+        )
 
     def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
         """Record that an operation happened, with the result that replay will return.

@@ -190,9 +190,14 @@ def frame_of_operations(views: list[OperationView]) -> pd.DataFrame:
 
 def frame_of_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Give records as a DataFrame, one row each, in order."""
+    return frame_of(RECORD_COLUMNS, records)
+
+
+def frame_of(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Give rows as a DataFrame."""
     import pandas as pd  # as above
 
-    return pd.DataFrame(records, columns=list(RECORD_COLUMNS))
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from durable_nb.engine import published, remote, settle, views
+from durable_nb.engine import facets, published, remote, settle, views
 from durable_nb.engine import store as stores
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.inbox import ASKING, perform
@@ -127,6 +127,15 @@ class Watched:
         """Give the same as mappings, with the columns of `history`."""
         told = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
         return [{**record, "ts": datetime.fromisoformat(record["ts"])} for record in told]
+
+    def facets_of(self, op: object = None) -> pd.DataFrame:
+        """Give what recorded results depend on, a row for each facet; see `Run.facets_of`."""
+        return views.frame_of(facets.COLUMNS, self.facet_rows(op))
+
+    def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        told = self.ask("facets", "" if op is None else self.get(op).id)
+        return list(told["more"]["facets"])
 
     def dependants(self, op: object) -> Cascade:
         """Show what `invalidate` would touch, and change nothing."""

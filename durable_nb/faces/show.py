@@ -126,6 +126,30 @@ def operation(
     _print_open(face, mine)
 
 
+def facets(face: Face, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what results depend on; what nobody compares comes last, by name and type."""
+    watched = [row for row in rows if row["watched"]]
+    unwatched = [row for row in rows if not row["watched"]]
+    if face.as_json:
+        face.emit({"run": name, "facets": watched, "not_watched": unwatched})
+        return
+    shown = [
+        [row["op"], row["facet"], cell(_first_line(row["shown"])), row["digest"][-8:]]
+        for row in watched
+    ]
+    face.table(("operation", "facet", "value", "digest"), shown)
+    for row in unwatched:
+        face.line(
+            f"not watched: {clean(row['facet'])} of {clean(row['op'])}: {clean(row['shown'])}"
+        )
+    face.line("not watched anywhere: installed packages' code, and files that no step declares")
+
+
+def _first_line(text: str) -> str:
+    """Show the first line of a piece of source."""
+    return text.split("\n", 1)[0]
+
+
 def history(face: Face, records: Sequence[Mapping[str, Any]]) -> None:
     """Print records."""
     if face.as_json:

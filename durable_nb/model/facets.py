@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+#: Before the name of an input, among facets.
+INPUT: Final = "input "
 #: A facet whose text is a piece of source: it is named when it changes, and not printed.
 _SOURCES: Final = ("code", "helper ", "class ")
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from durable_nb.model import identity
-from durable_nb.model.facets import FacetSet
+from durable_nb.model.facets import INPUT, FacetSet
 from durable_nb.model.outcomes import (
     DECISIVE,
     OUTCOMES,
@@ -38,7 +38,7 @@ _RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUP
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
-OWN_FACETS: Final = ("input ", "result", "produced ")
+OWN_FACETS: Final = (INPUT, "result", "produced ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,22 +152,6 @@ def test_a_confirmed_result_depends_on_its_inputs_only(open_run):
         assert run.call(make(BASE), "x") == "seen"
 
 
-def test_case_09_a_renamed_step_never_gets_another_ones_record(open_run, effects):
-    """Identity has the name in it, so a rename is another operation."""
-
-    def fetch(x):
-        return effects("fetch")
-
-    def send(x):
-        return effects("send")
-
-    with open_run() as run:
-        run.call(fetch, 1)
-    with open_run() as run:
-        assert run.call(send, 1) == 2
-        assert list(run.operations()["id"]) == ["fetch#1", "send#1"]
-
-
 def test_an_input_without_a_digest_is_named(open_run):
     """It cannot be compared on resume; `inputs=` says what counts."""
     import threading
