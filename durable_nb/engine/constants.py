@@ -8,8 +8,8 @@ from operator import is_
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine.unwrap import root_of, type_text
-from durable_nb.values.parts import CannotTake
+from durable_nb.engine.unwrap import dict_of, root_of, type_text
+from durable_nb.values.parts import CannotTake, Codec
 
 #: Bytes of the encoded value above which data counts by its type only (DESIGN section 5).
 LIMIT: Final = 64 * 1024
@@ -21,6 +21,9 @@ _BUILT_IN: Final = frozenset({list, tuple, set, frozenset, dict})
 #: Packages whose arrays and tables are frames; single values of theirs are plain data.
 _FRAMES: Final = frozenset({"numpy", "pandas", "pyarrow", "polars"})
 _SINGLE: Final = frozenset({"Timestamp", "Timedelta", "NaTType", "NAType", "generic"})
+
+#: Metaclasses of theirs look attributes up, and do nothing else.
+_HARMLESS: Final = frozenset({"builtins", "enum", "pydantic"})
 
 #: What a number or a tag takes at least, in encoded bytes.
 _SMALL: Final = 8
@@ -120,9 +123,7 @@ def _check_size(size: int) -> None:
 def _apart(item: Any) -> tuple[int, list[Any]]:
     """Take apart what a codec takes; frames count by their type."""
     kind = type(item)
-    if is_frame(kind):
-        raise NotPlain(f"holds a {type_text(kind)}")
-    row = values.default_registry().of_type(kind)
+    row = _codec(kind)
     if row is None:
         raise NotPlain(f"holds a {type_text(kind)}")
     try:
@@ -145,4 +146,18 @@ def _mro(kind: type) -> Iterator[type]:
 
 def is_taken(kind: type) -> bool:
     """Tell whether values of a type can be plain data at all, as their parts may be."""
-    return not is_frame(kind) and values.default_registry().of_type(kind) is not None
+    return _codec(kind) is not None
+
+
+def _codec(kind: type) -> Codec | None:
+    """Find what takes a type apart, without asking a class that may answer by running code."""
+    if is_frame(kind) or any(map(_answers, _mro(type(kind)))):
+        return None
+    return values.default_registry().of_type(kind)
+
+
+def _answers(metaclass: type) -> bool:
+    own = dict_of(metaclass)
+    return root_of(metaclass) not in _HARMLESS and (
+        "__getattr__" in own or "__getattribute__" in own
+    )

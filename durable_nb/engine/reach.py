@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from durable_nb.engine import constants, syntax
@@ -25,8 +25,6 @@ __all__ = ["Part", "Reach", "combine", "reach", "reach_of_source"]
 
 #: How many functions are remembered; beyond that all are walked again.
 _KEPT: Final = 1024
-
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class Reach:
         Names of which a change is not noticed, to what they are.
     """
 
-    parts: Mapping[str, Part] = _NOTHING
-    unwatched: Mapping[str, str] = _NOTHING
+    parts: Mapping[str, Part]
+    unwatched: Mapping[str, str]
 
 
 def combine(parts: Mapping[str, Part]) -> str:

@@ -361,7 +361,7 @@ class Walk:
     def _of_member(self, cls: type, place: _Place, value: Any) -> None:
         code = functions(value)
         if not code:
-            if issubclass(type(value), type) or not is_machinery(cls, place.name, value):
+            if not is_machinery(cls, place.name, value):
                 self.of_place(place)
             return
         self._check_weakly(place, value)
