@@ -96,7 +96,7 @@ def reach(fn: Callable[..., Any], *, working: Path | None = None) -> Reach:
         Equal for equal code and constants in every process. Without parts for what has no Python
         code and nothing else to compare, such as ``len``.
     """
-    folder = os.getcwd() if working is None else os.fspath(working)
+    folder = _folder(working)
     if type(fn) is FunctionType:
         known = _known.get(fn)
         if known is not None and known.working == folder and _holds(known.checks):
@@ -112,7 +112,7 @@ def reach(fn: Callable[..., Any], *, working: Path | None = None) -> Reach:
 
 
 def reach_of_source(
-    source: str | ast.Module | Sequence[ast.stmt],
+    source: str | ast.Module | Sequence[ast.stmt] | syntax.Own,
     namespace: Mapping[str, Any],
     *,
     inputs: Collection[str] = (),
@@ -123,8 +123,9 @@ def reach_of_source(
 
     Parameters
     ----------
-    source : str, ast.Module or sequence of ast.stmt
-        The body of the cell, with its magics as IPython writes them: as calls.
+    source : str, ast.Module, sequence of ast.stmt or syntax.Own
+        The body of the cell, with its magics as IPython writes them: as calls. Or what
+        `syntax.own_of_cell` said of it: plain data, which a cell can carry.
     namespace : Mapping
         The notebook's names.
     inputs : collection of str
@@ -146,11 +147,21 @@ def reach_of_source(
     """
     if isinstance(source, str):
         source = ast.parse(source)
-    tree = source if isinstance(source, ast.Module) else ast.Module(list(source), [])
-    own, _ = syntax.own_of_cell(tree, ast.Module(list(inside_magics), []))
-    walk = Walk(os.getcwd() if working is None else os.fspath(working))
-    walk.of_cell(own, namespace, frozenset(inputs))
+    if not isinstance(source, syntax.Own):
+        tree = source if isinstance(source, ast.Module) else ast.Module(list(source), [])
+        source = syntax.own_of_cell(tree, ast.Module(list(inside_magics), []))
+    walk = Walk(_folder(working))
+    walk.of_cell(source, namespace, frozenset(inputs))
     return Reach(*walk.result())
+
+
+def _folder(working: Path | None) -> str:
+    if working is not None:
+        return os.fspath(working)
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed: then no module lies in it
+        return ""
 
 
 def _holds(checks: Checks) -> bool:

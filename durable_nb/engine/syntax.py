@@ -11,7 +11,7 @@ import hashlib
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, Final
 
@@ -22,6 +22,9 @@ _WHOLE: Final[dict[str, Any]] = {"show_empty": True} if sys.version_info >= (3, 
 
 #: Longest source that is kept to be shown, in characters.
 SHOWN: Final = 2000
+
+#: Stands for the name of a class that only the running code knows: `cls.n`, `type(self).n`.
+CLASS: Final = "<class>"
 
 #: What is remembered of each; beyond that all of it is looked up again.
 _KEPT_CODES: Final = 4096
@@ -34,7 +37,9 @@ _READS: Final = frozenset(
     {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_DEREF", "LOAD_CLASSDEREF",
      "LOAD_FROM_DICT_OR_DEREF"}
 )  # fmt: skip
-_DOTS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_DOTS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"})
+#: Instructions that leave what was loaded where it is: the second is for `a.b += 1`.
+_PASSES: Final = frozenset({"EXTENDED_ARG", "COPY"})
 _BINDS_GLOBAL: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _BINDS: Final = frozenset({"STORE_NAME", "DELETE_NAME"})
 
@@ -52,8 +57,8 @@ class Reads:
         Names with the attributes that follow them by dots, in the order of the code.
     assigned : tuple of str
         Names outside of itself that it binds: globals, and variables of an enclosing function.
-    attributes : tuple of str
-        Attributes that it assigns, of whatever object.
+    attributes : tuple of tuple of str
+        Attributes that it assigns, by dots from a name; from `CLASS` where it is of some class.
     imports : tuple of str
         Modules that it imports itself.
     early : tuple of str
@@ -62,14 +67,14 @@ class Reads:
 
     chains: tuple[Chain, ...] = ()
     assigned: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[Chain, ...] = ()
     imports: tuple[str, ...] = ()
     early: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What a function's, class's or cell's own source says.
+    """What a function's or cell's own source says; plain data.
 
     Attributes
     ----------
@@ -79,14 +84,14 @@ class Own:
         The source for people, redacted, at most `SHOWN` characters.
     reads : Reads
         What it reads.
-    literals : frozenset of str
+    literals : tuple of str
         Parameters whose default is a literal constant, which the syntax tree says already.
     """
 
     digest: str
     shown: str
     reads: Reads
-    literals: frozenset[str] = frozenset()
+    literals: tuple[str, ...] = ()
 
 
 def syntax_text(tree: ast.AST) -> str:
@@ -136,7 +141,8 @@ def _look(code: CodeType) -> Own:
         return Own(f"bytecode:{digest_text(_bytecode(code))}", shown, reads)
     bare = _undecorated(node)
     digest = f"ast:{digest_text(syntax_text(bare))}"
-    return Own(digest, shown_source(bare), reads, frozenset(_literals(node)))
+    reads = replace(reads, attributes=_once(_assigned(node)))
+    return Own(digest, shown_source(bare), reads, tuple(_literals(node)))
 
 
 def class_node(cls: type, code: CodeType) -> ast.ClassDef | None:
@@ -313,8 +319,8 @@ def reads_of_code(code: CodeType) -> Reads:
     return noted.reads(frozenset())
 
 
-def own_of_cell(tree: ast.Module, more: ast.Module | None = None) -> tuple[Own, frozenset[str]]:
-    """Say what the source of a cell is, and which names it binds.
+def own_of_cell(tree: ast.Module, more: ast.Module | None = None) -> Own:
+    """Say what the source of a cell is, and which names it reads and does not bind.
 
     Parameters
     ----------
@@ -332,7 +338,8 @@ def own_of_cell(tree: ast.Module, more: ast.Module | None = None) -> tuple[Own, 
             noted.scan(code, outer=frozenset(), is_cell=code is top)
     binds = frozenset(noted.binds)
     digest = f"ast:{digest_text(syntax_text(tree))}"
-    return Own(digest, shown_source(tree), noted.reads(binds)), binds
+    reads = replace(noted.reads(binds), attributes=_once(_assigned(tree)))
+    return Own(digest, shown_source(tree), reads)
 
 
 class _Noted:
@@ -341,7 +348,6 @@ class _Noted:
     def __init__(self) -> None:
         self.chains: list[Chain] = []
         self.assigned: list[str] = []
-        self.attributes: list[str] = []
         self.imports: list[str] = []
         self.binds: list[str] = []
         self.early: list[str] = []
@@ -355,7 +361,7 @@ class _Noted:
             if chain is not None and op in _DOTS:
                 chain.append(name)
                 continue
-            if chain is not None and op not in ("CACHE", "EXTENDED_ARG"):
+            if chain is not None and op not in _PASSES:
                 self.chains.append(tuple(chain))
                 chain = None
             if op in _READS:
@@ -370,8 +376,6 @@ class _Noted:
                 self.binds.append(name)
             elif op == "STORE_DEREF" and name in outer:
                 self.assigned.append(name)
-            elif op in ("STORE_ATTR", "DELETE_ATTR"):
-                self.attributes.append(name)
             elif op == "IMPORT_NAME":
                 self.imports.append(name)
         if chain is not None:
@@ -382,10 +386,24 @@ class _Noted:
         return Reads(
             _once(c for c in self.chains if c[0] not in binds),
             _once(self.assigned),
-            _once(self.attributes),
+            (),
             _once(self.imports),
             _once(name for name in self.early if name in binds),
         )
+
+
+def _assigned(tree: ast.AST) -> Iterator[Chain]:
+    """Give the attributes that some source assigns, but for those of local objects like `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            dots, holder = [node.attr], node.value
+            while isinstance(holder, ast.Attribute) and holder.attr != "__class__":
+                dots.insert(0, holder.attr)
+                holder = holder.value
+            if isinstance(holder, ast.Name) and holder.id != "cls":
+                yield (holder.id, *dots)
+            else:
+                yield (CLASS, *dots)
 
 
 def _once(found: Any) -> tuple[Any, ...]:

@@ -117,6 +117,8 @@ def prefix_of_class(cls: type) -> str:
 @functools.lru_cache(maxsize=4096)
 def is_under(file: str, working: str) -> bool:
     """Tell whether a module's file is the user's own: under the folder and not installed there."""
+    if not working:
+        return False
     path, folder = Path(file).resolve(), Path(working).resolve()
     if not path.is_relative_to(folder):
         return False

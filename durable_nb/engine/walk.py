@@ -131,17 +131,20 @@ class _Place:
         What people call it.
     kind : str
         First word of its part: constant, default, argument.
+    owner : type or None
+        The class whose names these are.
     """
 
     names: Any
     name: str
     label: str
     kind: str = "constant"
+    owner: type | None = None
 
     @property
     def key(self) -> tuple[int, str]:
         """Tell places apart; equal as long as the walk holds what it looked into."""
-        names = self.names
+        names = self.owner or self.names  # the names of a class are another object each time
         return (id(names.cell) if type(names) is _Variable else id(names), self.name)
 
     @property
@@ -243,13 +246,28 @@ class Walk:
     ) -> None:
         for name in reads.assigned:
             self._assigned.add(cells[name].key if name in cells else (id(namespace), name))
-        self._attributes.update(reads.attributes)
+        heads = {chain[0] for chain in reads.chains}
+        for head, *dots in reads.attributes:
+            if head == syntax.CLASS:
+                self._attributes.add(dots[-1])
+            elif head in heads:
+                place = cells.get(head) or _Place(namespace, head, head)
+                self._assign(place.names.get(head, MISSING), dots)
         for name in reads.imports:
             self.leave(f"module {name or '.'}", "imported where it is used")
         for name, *dots in reads.chains:
             if name in inputs or is_own(name, namespace):
                 continue
             self.of_place(cells.get(name) or _Place(namespace, name, before + name), dots)
+
+    def _assign(self, holder: Any, dots: list[str]) -> None:
+        """Note that an attribute is assigned, of a module or class."""
+        while len(dots) > 1 and issubclass(type(holder), ModuleType | type):
+            holder = dict_of(holder).get(dots.pop(0), MISSING)
+        if issubclass(type(holder), type):
+            self._assigned.add((id(holder), dots[0]))
+        elif issubclass(type(holder), ModuleType):
+            self._assigned.add((id(dict_of(holder)), dots[0]))
 
     # -- what a name stands for ---------------------------------------------------------------
 
@@ -356,7 +374,8 @@ class Walk:
                 self.of_class(base)
         names = dict_of(cls)
         for name, value in inner:
-            self._of_member(cls, _Place(names, name, f"{label}.{name}"), value)
+            place = _Place(names, name, f"{label}.{name}", owner=cls)
+            self._of_member(cls, place, value)
 
     def _of_member(self, cls: type, place: _Place, value: Any) -> None:
         code = functions(value)
@@ -375,8 +394,8 @@ class Walk:
 
     def _of_value(self, place: _Place, value: Any) -> None:
         """Take plain data by value, all else by type."""
-        by_dot = place.name in self._attributes and not isinstance(place.names, _Variable)
-        if place.key in self._assigned or (by_dot and "." in place.label):
+        by_class = place.owner is not None and place.name in self._attributes
+        if by_class or place.key in self._assigned:
             self._check_kind(place, value)
             self.leave(place.label, _ASSIGNED)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import functools
 import gc
 import json
@@ -24,6 +26,7 @@ from traitlets.config import Config
 
 import durable_nb
 import durable_nb as dnb
+from durable_nb.engine import syntax
 from durable_nb.engine.reach import Part, Reach, combine, reach, reach_of_source
 
 _ROOT = Path(durable_nb.__file__).resolve().parents[1]
@@ -415,11 +418,18 @@ def test_what_the_step_assigns_itself_is_no_constant(cell: Any) -> None:
         count, LIMIT = 0, 2
 
         class Tool:
-            calls = 0
+            calls = made = seen = own = 0
             top = 5
 
             def use(self):
                 Tool.calls += 1
+                type(self).seen = 5
+                self.own = self.own + 1
+
+            @classmethod
+            def make(cls):
+                cls.made += 1
+                return cls()
 
         def outer():
             n = 0
@@ -437,18 +447,40 @@ def test_what_the_step_assigns_itself_is_no_constant(cell: Any) -> None:
         def step():
             reset()
             bump()
-            Tool().use()
+            Tool.make().use()
             return count + LIMIT
         """
     )
     found = reach(names["step"])
     assert {n for n in found.parts if n.startswith("constant")} == {
-        "constant LIMIT", "constant Tool.top",
+        "constant LIMIT", "constant Tool.top", "constant Tool.own",
     }  # fmt: skip
     ours = "assigned by the code itself"
-    assert found.unwatched == {"count": ours, "outer.n": ours, "Tool.calls": ours}
+    assert set(found.unwatched.values()) == {ours}
+    assert set(found.unwatched) == {"count", "outer.n", "Tool.calls", "Tool.made", "Tool.seen"}
     names["step"]()
     assert reach(names["step"]).parts == found.parts
+
+
+def test_a_constant_of_a_module_counts_unless_the_code_assigns_it(working: Path) -> None:
+    """An attribute of the same name that some object gets is another thing."""
+    module(working, "model, calls = 'small', 0\n", "zzconfig")
+    source = """\
+        import zzconfig
+
+
+        class Agent:
+            def __init__(self):
+                self.model = zzconfig.model
+
+
+        def step():
+            zzconfig.calls += 1
+            return Agent().model
+    """
+    found = reach(module(working, source, "zzagent").step)
+    assert set(found.parts) == {"code", "class zzagent.Agent", "constant zzconfig.model"}
+    assert found.unwatched == {"zzconfig.calls": "assigned by the code itself"}
 
 
 # -- all kinds of callables -----------------------------------------------------------------------
@@ -694,8 +726,6 @@ def test_a_cell_reads_names_but_those_that_it_binds_or_is_given() -> None:
     source = (
         "df = df + [LIMIT]\nfor x in given:\n    y = x\nIn\nclass A:\n    df\n    own = 1\n    own"
     )
-    import ast
-
     found = reach_of_source(
         source, namespace, inputs=["given"], inside_magics=ast.parse("f(T)").body
     )
@@ -704,11 +734,12 @@ def test_a_cell_reads_names_but_those_that_it_binds_or_is_given() -> None:
         "df": "assigned by the code itself, after it was read",
         "f": "not defined",
     }
-    quoted = source + "  # a comment"
-    assert changed(found, reach_of_source(quoted, namespace)) == {
-        "constant T",
-        "constant given",
-    } - {"constant T"} | {"constant T", "constant given"}
+    again = reach_of_source(source + "  # a comment", namespace, inputs=["x"])
+    assert changed(found, again) == {"constant T", "constant given"}
+    own = syntax.own_of_cell(ast.parse(source), ast.parse("f(T)"))
+    carried = syntax.Own(*eval(repr(dataclasses.astuple(own))))
+    carried = dataclasses.replace(carried, reads=syntax.Reads(*carried.reads))
+    assert reach_of_source(carried, namespace, inputs=["given"]) == found
     assert set(reach_of_source("await LIMIT", namespace).parts) == {"code", "constant LIMIT"}
 
 
