@@ -124,7 +124,7 @@ def own(code: CodeType) -> Own:
     where it compiles to this very code; else the bytecode is what counts.
     """
     known = _codes.get(id(code))
-    if known is not None and known[0] is code:
+    if known is not None:
         return known[1]
     found = _look(code)
     if len(_codes) >= _KEPT_CODES:

@@ -222,6 +222,41 @@ def test_a_helper_defined_again_is_seen_by_the_function_that_was_there_before(ce
     assert (set(gone.parts), gone.unwatched["helper"]) == ({"code"}, "not defined")
 
 
+def test_code_and_defaults_put_into_a_function_are_seen(cell: Any) -> None:
+    """The name stands for the same object, which does something else now."""
+    names = cell("def helper(x=(1 + 1)):\n    return x\n\n\ndef step():\n    return helper()")
+    first = reach(names["step"])
+    names["helper"].__defaults__ = (5,)
+    second = reach(names["step"])
+    assert changed(first, second) == {"default helper.x"}
+    names["helper"].__code__ = cell("def other(x):\n    return -x")["other"].__code__
+    assert "helper other" in changed(second, reach(names["step"]))
+
+
+def test_a_class_that_is_gone_is_not_taken_for_what_came_in_its_place(cell: Any) -> None:
+    """Nothing is what a weak reference to it gives, and what the name stands for now."""
+    names = cell("class Gone:\n    pass\n\n\ndef step():\n    return Gone")
+    first = reach(names["step"])
+    watch = weakref.ref(names["Gone"])
+    names["Gone"] = None
+    gc.collect()
+    assert watch() is None
+    assert changed(first, reach(names["step"])) == {"class Gone", "constant Gone"}
+
+
+def test_a_method_put_into_a_class_is_seen(cell: Any) -> None:
+    """Its source is not that of the class."""
+    names = cell(
+        "class Tool:\n    def use(self):\n        return 1\n\n\ndef step():\n    return Tool()"
+    )
+    first = reach(names["step"])
+    kept = names["Tool"].use
+    names["Tool"].use = cell("def better(self):\n    return 2")["better"]
+    assert "helper better" in changed(first, reach(names["step"]))
+    names["Tool"].use = kept
+    assert reach(names["step"]) == first
+
+
 def test_a_container_changed_in_place_is_seen_at_the_next_call(cell: Any) -> None:
     """A call with nothing changed gives the very same answer, one with a change another."""
     names = cell("CFG = {'a': [1], 'b': {2}, 'c': (3, [4])}\n\n\ndef step():\n    return CFG")
