@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from durable_nb.engine.calls import syntax_text
+from durable_nb.engine.syntax import syntax_text
 
 #: Name that the cell object has for a moment, between `with` and `if`.
 CELL: Final = "__durable_cell__"
