@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from durable_nb.model.facets import INPUT, FacetSet, Part, is_source
+from durable_nb.model.facets import ANY, INPUT, FacetSet, Part, is_source
 from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind
 
@@ -99,7 +99,7 @@ def _pairs(
     """Pair the parts of two sets that differ."""
     for facet in [*before, *(f for f in after if f not in before)]:
         old, new = before.get(facet, _GONE), after.get(facet, _GONE)
-        if old.digest != new.digest:
+        if old.digest != new.digest and ANY not in (old.digest, new.digest):
             yield facet, old, new
 
 

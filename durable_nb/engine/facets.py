@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine import calls
-from durable_nb.model.facets import INPUT, FacetSet, Part
+from durable_nb.engine.contract import contract
+from durable_nb.engine.reach import reach
+from durable_nb.model.facets import ANY, CONSTANT, INPUT, FacetSet, Part
 from durable_nb.model.fold import OperationState
 
 #: Columns of `rows`.
 COLUMNS: Final = ("op", "facet", "shown", "digest", "watched")
 #: Before the name of a declared file.
-FILE = "file "
+FILE: Final = "file "
+
+_NOTHING: Final = FacetSet()
 
 
-def of_code(fn: Callable[..., Any]) -> FacetSet:
-    """Give the facets of a function's code."""
-    digest = calls.code_of(fn)
-    return FacetSet() if digest is None else FacetSet.of({"code": Part(digest)})
+#: Gives the facets of some code as they are now.
+Code = Callable[[], FacetSet]
+
+
+def no_code() -> FacetSet:
+    """Give the facets of an operation that has no code of its own."""
+    return _NOTHING
+
+
+def of_code(fn: Callable[..., Any], working: Path) -> Code:
+    """Give what looks at a function's code, and at what it reaches."""
+    return partial(reach, fn, working=working)
+
+
+def outgrown(before: FacetSet, now: FacetSet) -> set[str]:
+    """List the constants that differ after a body has run: it changed them itself."""
+    if now is before:
+        return set()
+    return {
+        name
+        for name, part in before.parts.items()
+        if name.startswith(CONSTANT)
+        and part.digest != ANY
+        and name in now.parts
+        and now.parts[name].digest != part.digest
+    }
 
 
 def declared(facets: Mapping[str, Any]) -> FacetSet:
@@ -46,8 +73,10 @@ def declared(facets: Mapping[str, Any]) -> FacetSet:
 
 
 def plain(value: Any) -> Any:
-    """Give a declared facet as plain data."""
-    return value
+    """Give a declared facet as plain data: of a function or a list of them, the contracts."""
+    if isinstance(value, list | tuple) and any(map(callable, value)):
+        return [plain(item) for item in value]
+    return contract(value) if callable(value) else value
 
 
 class Gatherer:

@@ -64,7 +64,7 @@ def _take(
         calls.name_of(fn, name),
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
-        code=options.code or facets.of_code(fn),
+        code=options.code or facets.of_code(fn, run.working),
     )
 
 

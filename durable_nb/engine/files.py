@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine.walk import Part
 from durable_nb.model.errors import DurableError
+from durable_nb.model.facets import Part
 
 #: Digest and text of a file that is not there.
 MISSING: Final = "missing"

@@ -22,6 +22,7 @@ from durable_nb import values
 from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
+from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
@@ -35,7 +36,7 @@ from durable_nb.model.errors import (
     UnguardedStep,
     UnknownOutcome,
 )
-from durable_nb.model.facets import FacetSet
+from durable_nb.model.facets import CONSTANT, FacetSet
 from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
@@ -76,6 +77,7 @@ class Operation(Managed):
         options: Options,
         inputs: dict[str, Any],
         known: FacetSet,
+        code: tuple[Code, FacetSet],
         origin: Origin,
         lineage: Lineage,
         advice: str = "",
@@ -86,7 +88,7 @@ class Operation(Managed):
             "shown": {name: values.preview(value, name=name) for name, value in inputs.items()},
             "facets": known.digest,
         }
-        self.known = known
+        self.known, self._code = known, code
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
@@ -322,7 +324,25 @@ class Operation(Managed):
         self._value = values.decode(text, run.artifacts)
         state = run.fold.operations[self.id]
         asked = came_out_differently(self, state, self._value)
-        self._append(Kind.COMPLETED, *asked, result=text, **shown)
+        basis = self._outgrown()
+        self._append(Kind.COMPLETED, *asked, result=text, **shown, **basis)
+
+    def _outgrown(self) -> dict[str, Any]:
+        """Find the constants that the body itself has changed: no comparison with them holds."""
+        look, before = self._code
+        changed = outgrown(before, look()) - self.run.outgrown
+        if not changed:
+            return {}
+        self.run.outgrown |= changed
+        what = ", ".join(name.removeprefix(CONSTANT) for name in sorted(changed))
+        if not self.options.single:  # a durable cell records what it changed
+            self.run.say(
+                f"warning: {self.id} changed {what} in place, which it reads from outside of "
+                "itself; no replay brings that back: return it instead"
+            )
+        self.known = self.known.without(changed)
+        self.facets["facets"] = self.known.digest
+        return {"basis": dict(self.facets)}
 
     def _warn_of_secret(self, value: Any, text: str) -> None:
         """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
@@ -359,7 +379,7 @@ class Operation(Managed):
             kind = Kind.NOT_APPLIED
         else:
             kind = Kind.RAISED
-        self._append(kind, error=values.describe_error(error))
+        self._append(kind, error=values.describe_error(error), **self._outgrown())
 
     def _surface(self, error: Exception) -> Core[bool]:
         """Hand the failure on: as it is, or as the doubt that it leaves behind."""
@@ -382,7 +402,7 @@ class Operation(Managed):
             body["usd"] = self._usd
         if self._tokens is not None:
             body["tokens"] = self._tokens
-        self.run.append(Draft(self.id, kind, body), *more)
+        self.run.append(*self.definition(), Draft(self.id, kind, body), *more)
 
 
 def lone_signal(error: BaseException) -> DurableSignal | None:

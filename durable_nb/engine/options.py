@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 from uuid import UUID
 
-from durable_nb.engine.facets import declared
+from durable_nb.engine.facets import Code, declared
 from durable_nb.model.errors import NotApplied
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import Effect
@@ -68,8 +68,8 @@ class Options:
         ``undo(op)`` takes the effect back; see `Run.compensate`.
     declared : FacetSet
         `facets`, digested.
-    code : FacetSet or None
-        The code where it is no function's (a durable cell).
+    code : callable or None
+        Gives the facets of the code where it is no function's (a durable cell).
     single : bool
         The name stands for one operation, never for an occurrence (a durable cell).
     preview : callable or None
@@ -94,7 +94,7 @@ class Options:
     requires: tuple[str, ...] = ()
     compensate: Callable[..., Any] | None = None
     declared: FacetSet = _NOTHING
-    code: FacetSet | None = None
+    code: Code | None = None
     single: bool = False
     preview: Callable[[Any], str] | None = None
 

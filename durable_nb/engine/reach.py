@@ -8,7 +8,6 @@ for an attribute, so that a client or logger that is reached notices nothing.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,50 +18,11 @@ from typing import Any, Final
 
 from durable_nb.engine import constants, syntax
 from durable_nb.engine.constants import Held
-from durable_nb.engine.walk import MISSING, Checks, Part, Walk, root_of_call
-
-__all__ = ["Part", "Reach", "combine", "reach", "reach_of_source"]
+from durable_nb.engine.walk import MISSING, Checks, Walk, root_of_call
+from durable_nb.model.facets import FacetSet
 
 #: How many functions are remembered; beyond that all are walked again.
 _KEPT: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What some code depends on.
-
-    Attributes
-    ----------
-    parts : Mapping of str to Part
-        ``code``, ``helper NAME``, ``class NAME``, ``constant NAME``, ``default NAME.PARAMETER``,
-        ``argument NAME of partial`` and ``type of NAME``.
-    unwatched : Mapping of str to str
-        Names of which a change is not noticed, to what they are.
-    """
-
-    parts: Mapping[str, Part]
-    unwatched: Mapping[str, str]
-
-
-def combine(parts: Mapping[str, Part]) -> str:
-    """Give one digest of a set of named parts.
-
-    Parameters
-    ----------
-    parts : Mapping of str to Part
-        In any order.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits of a SHA-256.
-    """
-    hashed = hashlib.sha256()
-    for name in sorted(parts):
-        for text in (name, parts[name].digest):
-            raw = text.encode("utf-8", "surrogatepass")
-            hashed.update(b"%d:%b" % (len(raw), raw))
-    return hashed.hexdigest()[:32]
 
 
 # -- remembered, for the hot path of every call -----------------------------------------------
@@ -73,14 +33,14 @@ class _Known:
     """What a function reached, and what has to be the same for that to hold still."""
 
     working: str
-    found: Reach
+    found: FacetSet
     checks: Checks
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, _Known] = weakref.WeakKeyDictionary()
 
 
-def reach(fn: Callable[..., Any], *, working: Path | None = None) -> Reach:
+def reach(fn: Callable[..., Any], *, working: Path | None = None) -> FacetSet:
     """Say what a call of a function depends on, besides its inputs.
 
     Parameters
@@ -92,7 +52,7 @@ def reach(fn: Callable[..., Any], *, working: Path | None = None) -> Reach:
 
     Returns
     -------
-    Reach
+    FacetSet
         Equal for equal code and constants in every process. Without parts for what has no Python
         code and nothing else to compare, such as ``len``.
     """
@@ -103,7 +63,7 @@ def reach(fn: Callable[..., Any], *, working: Path | None = None) -> Reach:
             return known.found
     walk = Walk(folder)
     root_of_call(walk, fn)
-    found = Reach(*walk.result())
+    found = FacetSet.of(*walk.result())
     if type(fn) is FunctionType:
         if len(_known) >= _KEPT:
             _known.clear()
@@ -118,7 +78,7 @@ def reach_of_source(
     inputs: Collection[str] = (),
     inside_magics: Sequence[ast.stmt] = (),
     working: Path | None = None,
-) -> Reach:
+) -> FacetSet:
     """Say what a durable cell depends on, besides its inputs.
 
     Parameters
@@ -137,7 +97,7 @@ def reach_of_source(
 
     Returns
     -------
-    Reach
+    FacetSet
         Names that the cell binds itself are left out; one that it reads first is not watched.
 
     Raises
@@ -152,7 +112,7 @@ def reach_of_source(
         source = syntax.own_of_cell(tree, ast.Module(list(inside_magics), []))
     walk = Walk(_folder(working))
     walk.of_cell(source, namespace, frozenset(inputs))
-    return Reach(*walk.result())
+    return FacetSet.of(*walk.result())
 
 
 def _folder(working: Path | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from durable_nb import values
 from durable_nb.engine import calls, fanout
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
+from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
@@ -20,7 +21,6 @@ from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.trajectory import Surroundings, Trajectory
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.errors import NestedEffect, names
-from durable_nb.model.facets import FacetSet
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
@@ -83,7 +83,7 @@ class Run(Trajectory):
         options: Options,
         *,
         inputs: dict[str, Any],
-        code: FacetSet,
+        code: Code,
     ) -> Callable[[], Operation]:
         """Take an occurrence and give a maker of attempts at it.
 
@@ -110,10 +110,15 @@ class Run(Trajectory):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        known = self.gathered(options, code)
-        return lambda: Operation(
-            self, scope, taken, options, inputs, known, origin, lineage, advice
-        )
+        found = code()
+        known = self.gathered(options, found)
+
+        def make() -> Operation:
+            return Operation(
+                self, scope, taken, options, inputs, known, (code, found), origin, lineage, advice
+            )
+
+        return make
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)

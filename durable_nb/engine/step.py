@@ -18,7 +18,6 @@ from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
 from durable_nb.engine.options import Options
 from durable_nb.model.errors import DurableError, NoActiveRun
-from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def invoke(
         calls.name_of(fn, name),
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
-        code=options.code or facets.of_code(fn),
+        code=options.code or facets.of_code(fn, frame.run.working),
     )
     given = _injector(fn, kwargs)
     if is_async(fn):
@@ -231,7 +230,7 @@ class Spelled(Managed):
             calls.check_step_name(self._name),
             self._options,
             inputs=dict(self._options.inputs or {}),
-            code=self._options.code or FacetSet(),
+            code=self._options.code or facets.no_code,
         )
         self._op = make()
         self._op.block = self.entered_by()

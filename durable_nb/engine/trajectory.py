@@ -25,7 +25,7 @@ from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import RunClosed, RunHeld, VerdictRefused
-from durable_nb.model.facets import FacetSet
+from durable_nb.model.facets import ANY, FacetSet
 from durable_nb.model.fold import Fold, OperationState, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -94,6 +94,10 @@ class Trajectory:
         The run's own, which every operation has: version, model, tools and so on.
     stale : list of str
         The operations on record that stand on other ones, until the program reaches them.
+    outgrown : set of str
+        Facets that steps have changed themselves, so that nothing is said by comparing them.
+    working : Path
+        The folder whose modules count as the user's own code.
     unloadable : dict
         Identity to why its recorded value cannot be loaded here.
     told_secrets : set of str
@@ -132,6 +136,10 @@ class Trajectory:
         self.unloadable: dict[str, str] = {}
         self.own_facets, self._gatherer = own_facets(fold), Gatherer()
         self.stale = self._left_behind()
+        self.outgrown = {
+            n for f in fold.known.values() for n, p in f.parts.items() if p.digest == ANY
+        }
+        self.working = Path.cwd()
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note_doubt(state)
@@ -210,7 +218,8 @@ class Trajectory:
 
     def gathered(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
-        return self._gatherer.gather(self.own_facets, code, options.declared)
+        found = self._gatherer.gather(self.own_facets, code, options.declared)
+        return found.without(self.outgrown) if self.outgrown else found
 
     def definition(self, known: FacetSet) -> list[Draft]:
         """Draft the record of a set of facets, where it is not on record yet."""

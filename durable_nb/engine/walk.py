@@ -43,6 +43,7 @@ from durable_nb.engine.unwrap import (
     ref,
     type_text,
 )
+from durable_nb.model.facets import Part
 
 #: What a name stands for that is not there.
 MISSING: Final = object()
@@ -57,22 +58,6 @@ _ITEMS: Final = 200
 
 _INSTALLED: Final = "installed code"
 _ASSIGNED: Final = "assigned by the code itself"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One thing that a result depends on.
-
-    Attributes
-    ----------
-    digest : str
-        Changes when it changes.
-    shown : str
-        For people: redacted source (at most 2,000 characters) or a value (at most 200).
-    """
-
-    digest: str
-    shown: str
 
 
 _Get = Callable[..., Any]

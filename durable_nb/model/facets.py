@@ -7,11 +7,15 @@ record names: a thousand calls of one step cost a thousand digests and one list 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+#: Digest of a facet that says nothing any more: the steps themselves have changed it.
+ANY: Final = "*"
+#: Before the name of a constant.
+CONSTANT: Final = "constant "
 #: Before the name of an input, among facets.
 INPUT: Final = "input "
 #: A facet whose text is a piece of source: it is named when it changes, and not printed.
@@ -35,9 +39,13 @@ class Part:
 
 
 def combine(parts: Mapping[str, Part]) -> str:
-    """Give one digest of a set of facets."""
-    text = "\n".join(f"{name}\0{parts[name].digest}" for name in sorted(parts))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """Give one digest of a set of facets: 32 hexadecimal digits of a SHA-256."""
+    hashed = hashlib.sha256()
+    for name in sorted(parts):
+        for text in (name, parts[name].digest):
+            raw = text.encode("utf-8", "surrogatepass")
+            hashed.update(b"%d:%b" % (len(raw), raw))
+    return hashed.hexdigest()[:32]
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -67,6 +75,11 @@ class FacetSet:
     def of(cls, parts: Mapping[str, Part], unwatched: Mapping[str, str] | None = None) -> FacetSet:
         """Make one, with its digest."""
         return cls(MappingProxyType(dict(parts)), unwatched or _nothing(), combine(parts))
+
+    def without(self, names: Collection[str]) -> FacetSet:
+        """Give the same, where some of them say nothing any more."""
+        found = {n: Part(ANY, "changed by the steps themselves") for n in names if n in self.parts}
+        return FacetSet.of({**self.parts, **found}, self.unwatched) if found else self
 
     def body(self) -> dict[str, Any]:
         """Give the record of it."""

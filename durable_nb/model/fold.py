@@ -149,7 +149,7 @@ class OperationState:
             new |= {"error": None, "ended": record.ts, "failed": False}
             new |= {"former": None, "vouched": kind is Kind.CONFIRMED}
         if kind in _RESULTS or kind is Kind.OBSERVED:
-            new["basis"] = body.get("basis") or self.intent
+            new["basis"] = body.get("basis") or self.last.get("basis") or self.intent
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:

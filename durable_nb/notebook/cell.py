@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from types import TracebackType
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
+from durable_nb.engine.reach import reach_of_source
 from durable_nb.engine.run import Run
 from durable_nb.model.errors import (
     DurableError,
@@ -63,7 +63,8 @@ class Cell(Managed):
         given = Options().with_(
             {
                 "effect": effect,
-                "on_change": options.on_change,
+                # entering a container again is harmless: its steps are looked at one by one
+                "on_change": options.on_change or ("rerun" if self.container else None),
                 "record": lambda _: self._gather(),
                 "single": True,
                 "preview": lambda _: self._summary(),
@@ -74,13 +75,20 @@ class Cell(Managed):
             check_step_name(options.name),
             given,
             inputs={name: self._namespace[name] for name in options.inputs},
-            code=FacetSet() if self.container else self._code(),
+            code=self._code,
         )
         return make()
 
     def _code(self) -> FacetSet:
-        text = f"{self._facts.source.digest}\n{self._options.shape()}"
-        return FacetSet.of({"code": Part(hashlib.sha256(text.encode()).hexdigest()[:32])})
+        """Give the cell's own code and line, and what it reaches in the notebook."""
+        found = reach_of_source(
+            self._facts.source.own,
+            self._namespace,
+            inputs=self._options.inputs,
+            working=self._run.working,
+        )
+        line = self._options.shape()
+        return FacetSet.of({**found.parts, "line": Part(line, line)}, found.unwatched)
 
     # -- what the wrapped body uses ------------------------------------------------------
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final
 
-from durable_nb.engine.syntax import syntax_text
+from durable_nb.engine import syntax
 
 #: Name that the cell object has for a moment, between `with` and `if`.
 CELL: Final = "__durable_cell__"
@@ -19,6 +18,8 @@ _PYTHON_MAGICS: Final = frozenset({"time", "timeit", "prun", "memit", "mprun", "
 
 #: Calls through which a cell can read and bind names that its syntax does not show.
 _BLIND: Final = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr"})
+
+_NONE: Final = syntax.Own("", "", syntax.Reads())
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -40,8 +41,8 @@ class Source:
         It imports `durable_nb`.
     blind : bool
         It can read and bind names that the syntax does not show (`exec`, `%run`, ...).
-    digest : str
-        Of its syntax tree: comments, blank lines and quote style do not count.
+    own : syntax.Own
+        What it is, and what it reads from outside of itself.
     """
 
     reads: tuple[str, ...]
@@ -49,7 +50,7 @@ class Source:
     managed: tuple[str, ...]
     imports_toolkit: bool
     blind: bool
-    digest: str
+    own: syntax.Own
 
     @classmethod
     def of(cls, body: list[ast.stmt]) -> Source:
@@ -63,14 +64,13 @@ class Source:
             managed[name] = managed.get(name, 0) + by_with
         nodes = [node for statement in inner for node in ast.walk(statement)]
         reads = {node.id for node in nodes if isinstance(node, ast.Name)}
-        dump = syntax_text(tree).encode("utf-8", "surrogatepass")
         return cls(
             reads=tuple(sorted(reads)),
             binds=tuple(sorted(counts)),
             managed=tuple(sorted(n for n, times in counts.items() if managed[n] == times)),
             imports_toolkit=any(map(_imports_toolkit, nodes)),
             blind=any(map(_is_blind, nodes)),
-            digest="ast:" + hashlib.sha256(dump).hexdigest()[:32],
+            own=_own(tree),
         )
 
     def is_container(self, namespace: Mapping[str, Any]) -> bool:
@@ -108,13 +108,25 @@ class Facts:
 
     def packed(self) -> tuple[Any, ...]:
         """Give it as a literal that can stand in source code."""
-        return (astuple(self.source), self.defines, dict(self.refused), self.imports, self.stars)
+        own = self.source.own
+        bare = astuple(replace(self.source, own=_NONE))[:-1]
+        carried = (own.digest, own.shown, astuple(own.reads))
+        return (bare, carried, self.defines, dict(self.refused), self.imports, self.stars)
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> Facts:
         """Undo `packed`."""
-        source, *others = packed
-        return cls(Source(*source), *others)
+        bare, (digest, shown, reads), *others = packed
+        own = syntax.Own(digest, shown, syntax.Reads(*reads))
+        return cls(Source(*(*bare, own)), *others)
+
+
+def _own(tree: ast.Module) -> syntax.Own:
+    """Look at what the cell is; one that does not compile says so itself, a moment later."""
+    try:
+        return syntax.own_of_cell(tree, ast.Module(_inside_magics(tree), []))
+    except SyntaxError:
+        return _NONE
 
 
 def is_toolkit(value: Any) -> bool:

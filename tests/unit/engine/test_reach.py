@@ -27,7 +27,8 @@ from traitlets.config import Config
 import durable_nb
 import durable_nb as dnb
 from durable_nb.engine import syntax
-from durable_nb.engine.reach import Part, Reach, combine, reach, reach_of_source
+from durable_nb.engine.reach import reach, reach_of_source
+from durable_nb.model.facets import FacetSet, Part, combine
 
 _ROOT = Path(durable_nb.__file__).resolve().parents[1]
 
@@ -121,13 +122,13 @@ def module(working: Path, source: str, name: str) -> Any:
     return importlib.import_module(name)
 
 
-def differences(old: Reach, new: Reach) -> set[str]:
+def differences(old: FacetSet, new: FacetSet) -> set[str]:
     """Name the parts that differ."""
     both = {**old.parts, **new.parts}
     return {n for n in both if old.parts.get(n) != new.parts.get(n)}
 
 
-def changed(old: Reach, new: Reach) -> set[str]:
+def changed(old: FacetSet, new: FacetSet) -> set[str]:
     """Name the parts whose digests differ."""
     names = {*old.parts, *new.parts}
     gone = Part("", "")
@@ -573,7 +574,7 @@ def test_closures_count_by_what_they_hold(cell: Any) -> None:
     both = reach(names["step"]).parts
     assert (both["constant make.n"].shown, both["constant make.n (2)"].shown) == ("1", "2")
     cell("one, two = two, one")
-    assert changed(Reach(both, {}), reach(names["step"])) == {
+    assert changed(FacetSet.of(both, {}), reach(names["step"])) == {
         "constant make.n", "constant make.n (2)",
     }  # fmt: skip
 
@@ -673,7 +674,7 @@ def test_every_kind_of_callable_is_followed_to_its_code(cell: Any) -> None:
     assert before["part"].parts["argument y of partial"].shown == "[1]"
     assert {"class Tool", "constant Tool.size"} <= set(before["method"].parts)
     assert before["object"].unwatched["self"] == "Tool"
-    assert reach(len) == Reach({}, {})
+    assert reach(len) == FacetSet.of({}, {})
 
 
 def test_a_table_of_functions_is_followed(cell: Any) -> None:
@@ -783,7 +784,8 @@ def test_a_cell_reads_names_but_those_that_it_binds_or_is_given() -> None:
 CHILD = """\
 import json, sys
 sys.path.insert(0, ".")
-from durable_nb.engine.reach import combine, reach
+from durable_nb.engine.reach import reach
+from durable_nb.model.facets import combine
 {order}
 
 def step(x):

@@ -87,7 +87,7 @@ def test_a_name_for_an_object_that_changed_meanwhile_is_refused(opened):
     opened.restart()
     opened.ok("%durable run job\norders = [{'n': 9}]")
 
-    done = opened.run(f"{NONE}\npick = orders[0]")
+    done = opened.run(f"{NONE} --on-change keep\npick = orders[0]")
 
     assert not done.ok
     assert "orders[0]" in done.out
@@ -308,7 +308,7 @@ def test_a_failed_cell_keeps_nothing_and_its_second_attempt_keeps_all(opened):
     opened.ok(f"{NONE}\n{body}")
     opened.restart()
     opened.ok("%durable run job\nfail = True")
-    opened.ok(f"{NONE}\n{body}")
+    opened.ok(f"{NONE} --on-change keep\n{body}")
 
     assert (opened.names["x"], opened.names["y"]) == (5, 6)
 
@@ -391,15 +391,27 @@ def test_a_change_of_code_or_input_is_asked_about_and_a_new_comment_is_not(opene
     assert "q" in changed.out
 
 
-def test_the_code_of_a_container_is_no_facet_and_that_of_its_steps_is(opened):
-    """A completed container replays whatever its glue code looks like by now."""
-    opened.ok("def one(): return 1")
+def test_a_container_that_was_edited_is_entered_again_and_its_steps_replay(opened):
+    """Its own code runs again, which is said; what its steps did is not done again."""
+    opened.ok("ran = []\ndef one():\n    ran.append(1)\n    return 1")
     opened.ok("%%durable turn\nx = run.call(one)")
+    assert "from record" in opened.ok("%%durable turn\nx = run.call(one)  # a comment").out
 
     shown = opened.ok("%%durable turn\nx = run.call(one)\nx += 5")
 
-    assert "from record" in shown.out
-    assert opened.names["x"] == 1
+    assert "turn#1: running again, because this changed: code of the step" in shown.out
+    assert opened.names["x"] == 6
+    assert opened.names["ran"] == [1]
+
+
+def test_a_container_is_entered_again_for_what_it_reaches(opened):
+    """A new ticket in the list, or another helper: its new steps are taken, the old ones replay."""
+    opened.ok("ran, todo = [], ['a']\ndef one(x):\n    ran.append(x)\n    return x")
+    loop = "%%durable turn\nout = [run.step('one', key=t).call(one, t) for t in todo]"
+    opened.ok(loop)
+    opened.ok("todo = ['a', 'b']")
+    opened.ok(loop)
+    assert opened.names["out"] == opened.names["ran"] == ["a", "b"]
 
 
 def test_the_errors_survive_pickling():

@@ -67,13 +67,13 @@ def test_what_merely_looks_like_the_toolkit_is_not_taken_for_it():
 
 def test_comments_blank_lines_and_quotes_do_not_count_and_code_and_magics_do():
     """The digest is of the syntax tree, after IPython turned magics into calls."""
-    digest = source("x = 'a'\ny = f(x)").digest
+    digest = source("x = 'a'\ny = f(x)").own.digest
 
-    assert source('# why\nx = "a"\n\n\ny = f( x )  # so').digest == digest
-    assert source("x = 'b'\ny = f(x)").digest != digest
-    assert source("!ls").digest != source("!ls -l").digest
-    assert source("%time f()").digest != source("%time g()").digest
-    assert source("x = 1").digest != source("x = 1.0").digest
+    assert source('# why\nx = "a"\n\n\ny = f( x )  # so').own.digest == digest
+    assert source("x = 'b'\ny = f(x)").own.digest != digest
+    assert source("!ls").own.digest != source("!ls -l").own.digest
+    assert source("%time f()").own.digest != source("%time g()").own.digest
+    assert source("x = 1").own.digest != source("x = 1.0").own.digest
 
 
 def test_names_that_a_cell_binds_at_its_top_level_are_found_however_it_binds_them():

@@ -351,8 +351,7 @@ def test_the_watcher_follows_the_run_also_when_it_was_closed_and_taken_up_again(
         panel.watch()
         assert panel.table.rows == []
         run.step("plan", effect="none").call(lambda: 1)
-        eventually(lambda: panel.table.rows and panel.table.beat)
-        assert panel.table.rows[0]["outcome"] == "completed"
+        eventually(lambda: panel.table.beat and panel.table.rows[0]["outcome"] == "completed")
     eventually(lambda: not panel.table.header["ticking"])
     assert "nobody executes this run now" in panel.table.header["notes"][-1]
     with dnb.run("job", store=tmp_path) as run:
