@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import tenacity
 
-from durable_nb.engine import calls, facets
+from durable_nb.engine import bodies, calls, facets
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
@@ -230,7 +230,7 @@ class Spelled(Managed):
             calls.check_step_name(self._name),
             self._options,
             inputs=dict(self._options.inputs or {}),
-            code=self._options.code or facets.no_code,
+            code=self._options.code or bodies.of_caller(2, self._run.working),
         )
         self._op = make()
         self._op.block = self.entered_by()
