@@ -509,5 +509,6 @@ def _detail(record: Record) -> str:
         str(body.get("reason") or ""),
         "; ".join(body.get("changes") or ()),
         str(body.get("verdict") or ""),
+        ", ".join(body.get("parts") or ()),
     ]
     return " · ".join(p for p in parts if p)
