@@ -281,7 +281,8 @@ class Operation(Managed):
             if self.options.validate is not None and self.options.validate(value) is False:
                 raise ValueError(f"validate refused the result {values.preview(value)}")
             self._refuse_changed_inputs()
-            text, show = values.encode(value, run.artifacts), self.options.preview
+            text, again = values.round_trip(value, run.artifacts)
+            show = self.options.preview
             shown = {} if show is None else {"preview": show(value)}
             self._warn_of_secret(value, text)
         except Exception as problem:
@@ -294,7 +295,7 @@ class Operation(Managed):
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
         self._append(Kind.COMPLETED, result=text, **shown)
-        self._value = values.decode(text, run.artifacts)
+        self._value = again
 
     def _warn_of_secret(self, value: Any, text: str) -> None:
         """Say once a step where its result holds a secret: it is the user's, and kept as it is."""

@@ -18,6 +18,11 @@ MAX_DEPTH: Final = 100
 #: memory of a text: they go as bytes beside it.
 MAX_TEXT: Final = 64 * 1024
 
+#: Integers below this are so common that they are told by a comparison.
+_SMALL: Final = 2**60
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
 _write = json.JSONEncoder(
     ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
@@ -45,7 +50,15 @@ def is_plain_scalar(value: Any) -> bool:
     if kind is str:
         return len(value) <= MAX_TEXT and (value.isascii() or is_clean(value))
     if kind is int:
-        return bool(value.bit_length() <= MAX_BITS)
+        return -_SMALL < value < _SMALL or bool(value.bit_length() <= MAX_BITS)
     if kind is float:
         return math.isfinite(value)
     return value is None or kind is bool
+
+
+def same_scalar(one: Any, two: Any) -> bool:
+    """Say whether two values are one scalar of one type; 0.0 differs from -0.0."""
+    kind = type(one)
+    if type(two) is not kind or kind not in _SCALARS or one != two:
+        return False
+    return kind is not float or one.hex() == two.hex()
