@@ -8,15 +8,15 @@ is wrong and where.
 
 from __future__ import annotations
 
-import json
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from json import JSONDecoder
 from operator import is_
 from typing import Any, Final
 
 from durable_nb.values.dissect import in_order
 from durable_nb.values.nodes import HEADER, INLINE_LIMIT, BadForm
-from durable_nb.values.parts import Codec, Parts, Shape
+from durable_nb.values.parts import NESTING, Codec, Parts, Shape
 from durable_nb.values.plain import MAX_DEPTH, MAX_TEXT, is_plain_scalar, same_scalar, write_json
 from durable_nb.values.registry import Registry
 
@@ -29,11 +29,10 @@ _SEQUENCE, _SET, _NAMED = Shape.SEQUENCE, Shape.SET, Shape.NAMED
 #: What a tagged object of ours holds beside its facts.
 _MORE: Final = HEADER - {"$", "v", "b64"}
 
+_TEXTS: Final = frozenset({str})
 
 #: What the constructor of a NamedTuple calls: to call it here halves its time.
 _new: Final[Callable[..., Any]] = tuple.__new__
-
-_TEXTS: Final = frozenset({str})
 
 
 class _Declined(Exception):
@@ -61,8 +60,9 @@ def _tree(value: Any, registry: Registry) -> Any:
     for copy, above in copies:  # grows as inner values turn up
         for place, item in copy.items() if type(copy) is dict else enumerate(copy):
             kind = type(item)
+            # What most are; `is_plain_scalar` says the same of them, and takes a call.
             if kind is str and item.isascii() and len(item) <= MAX_TEXT:
-                continue  # what most are; `is_plain_scalar` says the same, and takes a call
+                continue
             if kind is list or (kind is dict and _has_plain_keys(item)):
                 levels, shareable = above + 1, True
                 copy[place] = inner = item.copy()
@@ -73,7 +73,8 @@ def _tree(value: Any, registry: Registry) -> Any:
                 if row is None:
                     raise _Declined
                 copy[place], inner = _tagged(row, item, registry)
-                levels, shareable = above + 2, row.is_shared(item)
+                levels = above + 2
+                shareable = row.fill is not None or (inner and kind in NESTING)  # `row.is_shared`
             if levels > MAX_DEPTH:
                 raise _Declined
             if shareable:
@@ -87,7 +88,7 @@ def _tree(value: Any, registry: Registry) -> Any:
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:
     """Say whether a JSON object carries the keys of a dict."""
-    if _TEXTS.issuperset(map(type, value)):
+    if _TEXTS.issuperset(map(type, value)):  # the loop below, without a call a key
         keys = "".join(value)
         if len(keys) <= MAX_TEXT and keys.isascii():
             return "$" not in value
@@ -126,17 +127,16 @@ def read_direct(text: str, registry: Registry, *, prove: bool = False) -> Any:
     if text.startswith('{"$":"graph"'):
         return DECLINED
     try:
-        reader = _reader(registry, prove)
-        decoder = json.JSONDecoder(object_hook=reader, parse_constant=no_constant)
+        decoder = JSONDecoder(object_hook=_reader(registry, prove), parse_constant=no_constant)
         value, end = decoder.raw_decode(text)
-        return value if end == len(text) else DECLINED
     except Exception:  # whatever it is: the general path meets it too, and says what
         return DECLINED
+    return value if end == len(text) else DECLINED
 
 
 def _reader(registry: Registry, prove: bool) -> Callable[[dict[str, Any]], Any]:
     """Make what turns each complete JSON object, inner ones first, into its value."""
-    rows = registry.direct_tags
+    rows, types = registry.direct_tags, registry.direct
     made: dict[int, Any] = {}  # all values of tagged objects, kept, so that an id means one of them
 
     def read(tree: dict[str, Any]) -> Any:
@@ -149,49 +149,43 @@ def _reader(registry: Registry, prove: bool) -> Callable[[dict[str, Any]], Any]:
         row = rows.get(tree.pop("$"))
         if row is None or not _MORE.isdisjoint(tree):
             raise _Declined
-        parts = _parts(tree)
+        names: tuple[str, ...] = ()
+        items: Any = ()
+        inner = tree.get("v")
+        if type(inner) is list:
+            items = tree.pop("v")
+        elif type(inner) is dict:
+            names, items = tuple(inner), tuple(tree.pop("v").values())
+        blob = a2b_base64(tree.pop("b64"), strict_mode=True) if "b64" in tree else None
+        parts: Parts = _new(Parts, (tree, items, _SEQUENCE, names, blob, None))
         if row.fill is None:
             value = row.decode(parts)
         else:
-            value = row.decode(_new(Parts, (tree, (), _SEQUENCE, parts.names, parts.blob, None)))
+            value = row.decode(_new(Parts, (tree, (), _SEQUENCE, names, blob, None)))
             row.fill(value, parts)
-        if prove and not (
-            rows_of_types.get(type(value)) is row
-            and _is_made_of(row.encode(value), parts)
-            and not (id(value) in made and row.is_shared(value))
-        ):
+        if prove and not (types.get(type(value)) is row and _is_made_of(row.encode(value), parts)):
             raise _Declined
         made[id(value)] = value
         return value
 
-    rows_of_types = registry.direct
     return read
 
 
-def _parts(tree: dict[str, Any]) -> Parts:
-    """Sort what a tagged object holds; its facts are what stays in it."""
-    inner, items, names = tree.get("v"), (), ()
-    if type(inner) is list:
-        items = tree.pop("v")
-    elif type(inner) is dict:
-        names, items = tuple(inner), tuple(tree.pop("v").values())
-    blob = a2b_base64(tree.pop("b64"), strict_mode=True) if "b64" in tree else None
-    return _new(Parts, (tree, items, _SEQUENCE, names, blob, None))
-
-
 def _is_made_of(again: Parts, parts: Parts) -> bool:
-    """Say whether a value that was taken apart again comes to what it was made of."""
-    if again == parts and not parts.items:
-        return True
+    """Say whether a value that was taken apart again comes to what it was made of.
+
+    Inner values were proven before, so that each has to be the very one that was put in; only a
+    number or text may be another object, of the same type and content.
+    """
     data, items, shape, names, blob, _ = again
-    made_of = parts.items
-    if not (len(items) == len(made_of) and data == parts.data and names == parts.names):
+    given = parts.items
+    if data != parts.data or blob != parts.blob or names != parts.names:
         return False
-    if blob != parts.blob:
+    if len(items) != len(given):
         return False
     if shape is _SET:
-        return set(map(id, items)) == set(map(id, made_of))
-    return all(map(is_, items, made_of)) or all(map(same_scalar, items, made_of))
+        return set(map(id, items)) == set(map(id, given))
+    return all(map(is_, items, given)) or all(map(same_scalar, items, given))
 
 
 def no_constant(name: str) -> Any:

@@ -18,9 +18,6 @@ MAX_DEPTH: Final = 100
 #: memory of a text: they go as bytes beside it.
 MAX_TEXT: Final = 64 * 1024
 
-#: Integers below this are so common that they are told by a comparison.
-_SMALL: Final = 2**60
-
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 _write = json.JSONEncoder(
@@ -50,7 +47,7 @@ def is_plain_scalar(value: Any) -> bool:
     if kind is str:
         return len(value) <= MAX_TEXT and (value.isascii() or is_clean(value))
     if kind is int:
-        return -_SMALL < value < _SMALL or bool(value.bit_length() <= MAX_BITS)
+        return bool(value.bit_length() <= MAX_BITS)
     if kind is float:
         return math.isfinite(value)
     return value is None or kind is bool

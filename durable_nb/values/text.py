@@ -119,9 +119,10 @@ def round_trip(
     rows = registry or default_registry()
     text, again = _written(value, artifacts, name, rows)
     carried = _carried(text, artifacts)
-    if again is DECLINED or text_refs(carried):
-        again = decode(carried, artifacts, registry=rows)
-    return carried, again
+    if again is not DECLINED and not text_refs(carried):
+        return carried, again
+    del again  # before it is read once more: it may be large
+    return carried, decode(carried, artifacts, registry=rows)
 
 
 def _written(value: Any, artifacts: Artifacts, name: str, rows: Registry) -> tuple[str, Any]:
