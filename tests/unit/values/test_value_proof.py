@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from json import JSONDecoder
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -21,7 +23,7 @@ from support.value_table import KEPT
 
 from durable_nb import values
 from durable_nb.model.errors import NotRecordable
-from durable_nb.values import Registry, text
+from durable_nb.values import Registry, direct, text
 from durable_nb.values.direct import DECLINED, read_direct, write_direct
 from durable_nb.values.parts import Parts
 from durable_nb.values.registry import BUILT_IN
@@ -170,6 +172,16 @@ def test_typed_result_is_read_once(artifacts, monkeypatch):
     monkeypatch.setattr(text, "read_direct", counted)
     values.round_trip({"total": Decimal(1), "range": (1, 5)}, artifacts)
     assert read == ["proof"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"parse_int": lambda s: int(s) + 1}, {"parse_float": lambda s: -0.5}]
+)
+def test_what_json_carries_beside_typed_parts_is_compared_as_well(artifacts, monkeypatch, wrong):
+    """A number that a reader of JSON got wrong is not what the proof hands on."""
+    monkeypatch.setattr(direct, "JSONDecoder", partial(JSONDecoder, **wrong))
+    value = {"n": 1, "x": 1.5, "total": Decimal(1)}
+    assert same(values.round_trip(value, artifacts)[1], value)
 
 
 def test_proof_takes_what_equals_nothing(artifacts, monkeypatch):
