@@ -105,14 +105,21 @@ def round_trip(
     The value that was read to be compared is handed on, so that nothing is read twice. What lies
     in artifacts is read from there: what was stored is looked at before it is counted on.
 
+    Parameters
+    ----------
+    value, artifacts, name, registry
+        As for `encode`.
+
     Returns
     -------
     (text, value)
+        The value is an equal one of the same type, and shares nothing that can change with the
+        original.
 
     Raises
     ------
     NotRecordable
-        As `encode`.
+        Some part does not survive the round trip. Nothing was stored.
     ArtifactMissing, ArtifactDamaged
         The bytes that were stored are not there.
     """
@@ -153,8 +160,9 @@ def _written(value: Any, artifacts: Artifacts, name: str, rows: Registry) -> tup
 def _is_same(value: Any, again: Any, text: str, rows: Registry) -> bool:
     """Say whether a value that was read directly is the one that was written.
 
-    Its typed parts were compared as they were read. The whole is equal as Python sees it or, since
-    NaN equals nothing, is written as the same text, which holds all that equality looks at.
+    Its typed parts were compared by type and content as they were read, and what JSON carries it
+    carries with its type. The whole is equal as Python sees it or, since NaN equals nothing, is
+    written as the same text, which holds all that equality looks at.
     """
     try:
         if type(again) is type(value) and again == value:
