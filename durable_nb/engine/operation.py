@@ -309,7 +309,8 @@ class Operation(Managed):
             if self.options.validate is not None and self.options.validate(value) is False:
                 raise ValueError(f"validate refused the result {values.preview(value)}")
             self._refuse_changed_inputs()
-            text, show = values.encode(value, run.artifacts), self.options.preview
+            text, again = values.round_trip(value, run.artifacts)
+            show = self.options.preview
             shown = {} if show is None else {"preview": show(value)}
             self._warn_of_secret(value, text)
         except Exception as problem:
@@ -321,11 +322,11 @@ class Operation(Managed):
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
-        self._value = values.decode(text, run.artifacts)
         state = run.fold.operations[self.id]
-        asked = came_out_differently(self, state, self._value)
+        asked = came_out_differently(self, state, again)
         basis = self._outgrown()
         self._append(Kind.COMPLETED, *asked, result=text, **shown, **basis)
+        self._value = again
 
     def _outgrown(self) -> dict[str, Any]:
         """Find the constants that the body itself has changed: no comparison with them holds."""

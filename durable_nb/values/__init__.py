@@ -21,7 +21,7 @@ from durable_nb.values.redaction import redact, redact_tokens
 from durable_nb.values.registry import Registry, default_registry, register_codec
 from durable_nb.values.secrets import find_secret
 from durable_nb.values.signing import is_signed, sign
-from durable_nb.values.text import Artifacts, decode, encode, text_refs
+from durable_nb.values.text import Artifacts, decode, encode, round_trip, text_refs
 
 __all__ = [
     "ArtifactDamaged",
@@ -50,6 +50,7 @@ __all__ = [
     "redact",
     "redact_tokens",
     "register_codec",
+    "round_trip",
     "sign",
     "text_refs",
     "write_literal",

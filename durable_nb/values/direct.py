@@ -8,16 +8,16 @@ is wrong and where.
 
 from __future__ import annotations
 
-import base64
-import json
-from binascii import b2a_base64
-from collections.abc import Callable, Sequence
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
+from json import JSONDecoder
+from operator import is_
 from typing import Any, Final
 
 from durable_nb.values.dissect import in_order
 from durable_nb.values.nodes import HEADER, INLINE_LIMIT, BadForm
-from durable_nb.values.parts import Codec, Parts, Shape
-from durable_nb.values.plain import MAX_DEPTH, is_plain_scalar, write_json
+from durable_nb.values.parts import NESTING, Codec, Parts, Shape
+from durable_nb.values.plain import MAX_DEPTH, MAX_TEXT, is_plain_scalar, same_scalar, write_json
 from durable_nb.values.registry import Registry
 
 #: What `read_direct` gives instead of a value.
@@ -28,6 +28,11 @@ _SEQUENCE, _SET, _NAMED = Shape.SEQUENCE, Shape.SET, Shape.NAMED
 
 #: What a tagged object of ours holds beside its facts.
 _MORE: Final = HEADER - {"$", "v", "b64"}
+
+_TEXTS: Final = frozenset({str})
+
+#: What the constructor of a NamedTuple calls: to call it here halves its time.
+_new: Final[Callable[..., Any]] = tuple.__new__
 
 
 class _Declined(Exception):
@@ -51,21 +56,25 @@ def _tree(value: Any, registry: Registry) -> Any:
     root = [value]
     copies: list[tuple[Any, int]] = [(root, 0)]
     seen: set[int] = set()
-    rows = registry.by_type
+    rows = registry.direct
     for copy, above in copies:  # grows as inner values turn up
         for place, item in copy.items() if type(copy) is dict else enumerate(copy):
-            if is_plain_scalar(item):
-                continue
             kind = type(item)
+            # What most are; `is_plain_scalar` says the same of them, and takes a call.
+            if kind is str and item.isascii() and len(item) <= MAX_TEXT:
+                continue
             if kind is list or (kind is dict and _has_plain_keys(item)):
                 levels, shareable = above + 1, True
                 copy[place] = inner = item.copy()
+            elif is_plain_scalar(item):
+                continue
             else:
                 row = rows.get(kind)
-                if row is None or not row.is_direct:
+                if row is None:
                     raise _Declined
                 copy[place], inner = _tagged(row, item, registry)
-                levels, shareable = above + 2, row.is_shared(item)
+                levels = above + 2
+                shareable = row.fill is not None or (inner and kind in NESTING)  # `row.is_shared`
             if levels > MAX_DEPTH:
                 raise _Declined
             if shareable:
@@ -79,6 +88,10 @@ def _tree(value: Any, registry: Registry) -> Any:
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:
     """Say whether a JSON object carries the keys of a dict."""
+    if _TEXTS.issuperset(map(type, value)):  # the loop below, without a call a key
+        keys = "".join(value)
+        if len(keys) <= MAX_TEXT and keys.isascii():
+            return "$" not in value
     for key in value:
         if type(key) is not str or not is_plain_scalar(key):
             return False
@@ -88,7 +101,9 @@ def _has_plain_keys(value: dict[Any, Any]) -> bool:
 def _tagged(row: Codec, value: Any, registry: Registry) -> tuple[dict[str, Any], Any]:
     """Give the object for a value that JSON has no form for, and its inner values in there."""
     data, items, shape, names, blob, _ = row.encode(value)
-    tree: dict[str, Any] = {"$": row.tag, **data}
+    tree: dict[str, Any] = {"$": row.tag}
+    if data:
+        tree.update(data)
     if blob is not None:
         if len(blob) > INLINE_LIMIT:
             raise _Declined
@@ -103,19 +118,25 @@ def _tagged(row: Codec, value: Any, registry: Registry) -> tuple[dict[str, Any],
     return tree, inner
 
 
-def read_direct(text: str, registry: Registry) -> Any:
-    """Give the value of a text, or `DECLINED` where the general path is needed."""
+def read_direct(text: str, registry: Registry, *, prove: bool = False) -> Any:
+    """Give the value of a text, or `DECLINED` where the general path is needed.
+
+    With `prove`, each value that JSON has no form for is taken apart again as soon as it is made,
+    and must be of its type and come to the facts, bytes and inner values that it was made of.
+    """
     if text.startswith('{"$":"graph"'):
         return DECLINED
     try:
-        return json.loads(text, object_hook=_reader(registry), parse_constant=no_constant)
+        decoder = JSONDecoder(object_hook=_reader(registry, prove), parse_constant=no_constant)
+        value, end = decoder.raw_decode(text)
     except Exception:  # whatever it is: the general path meets it too, and says what
         return DECLINED
+    return value if end == len(text) else DECLINED
 
 
-def _reader(registry: Registry) -> Callable[[dict[str, Any]], Any]:
+def _reader(registry: Registry, prove: bool) -> Callable[[dict[str, Any]], Any]:
     """Make what turns each complete JSON object, inner ones first, into its value."""
-    rows = registry.by_tag
+    rows, types = registry.direct_tags, registry.direct
     made: dict[int, Any] = {}  # all values of tagged objects, kept, so that an id means one of them
 
     def read(tree: dict[str, Any]) -> Any:
@@ -126,31 +147,45 @@ def _reader(registry: Registry) -> Callable[[dict[str, Any]], Any]:
             if id(item) in made:
                 raise _Declined
         row = rows.get(tree.pop("$"))
-        if row is None or not row.is_direct or not _MORE.isdisjoint(tree):
+        if row is None or not _MORE.isdisjoint(tree):
             raise _Declined
-        value = _value(row, tree)
+        names: tuple[str, ...] = ()
+        items: Any = ()
+        inner = tree.get("v")
+        if type(inner) is list:
+            items = tree.pop("v")
+        elif type(inner) is dict:
+            names, items = tuple(inner), tuple(tree.pop("v").values())
+        blob = a2b_base64(tree.pop("b64"), strict_mode=True) if "b64" in tree else None
+        parts: Parts = _new(Parts, (tree, items, _SEQUENCE, names, blob, None))
+        if row.fill is None:
+            value = row.decode(parts)
+        else:
+            value = row.decode(_new(Parts, (tree, (), _SEQUENCE, names, blob, None)))
+            row.fill(value, parts)
+        if prove and not (types.get(type(value)) is row and _is_made_of(row.encode(value), parts)):
+            raise _Declined
         made[id(value)] = value
         return value
 
     return read
 
 
-def _value(row: Codec, tree: dict[str, Any]) -> Any:
-    """Make a value of what its tagged object holds."""
-    names: tuple[str, ...] = ()
-    items: Sequence[Any] = ()
-    inner = tree.get("v")
-    if type(inner) is list:
-        items = tree.pop("v")
-    elif type(inner) is dict:
-        names, items = tuple(inner), list(tree.pop("v").values())
-    b64 = tree.pop("b64", None)
-    blob = None if b64 is None else base64.b64decode(b64, validate=True)
-    if row.fill is None:
-        return row.decode(Parts(tree, items, _SEQUENCE, names, blob))
-    value = row.decode(Parts(tree, (), _SEQUENCE, names, blob))
-    row.fill(value, Parts(tree, items, _SEQUENCE, names, blob))
-    return value
+def _is_made_of(again: Parts, parts: Parts) -> bool:
+    """Say whether a value that was taken apart again comes to what it was made of.
+
+    Inner values were proven before, so that each has to be the very one that was put in; only a
+    number or text may be another object, of the same type and content.
+    """
+    data, items, shape, names, blob, _ = again
+    given = parts.items
+    if data != parts.data or blob != parts.blob or names != parts.names:
+        return False
+    if len(items) != len(given):
+        return False
+    if shape is _SET:
+        return set(map(id, items)) == set(map(id, given))
+    return all(map(is_, items, given)) or all(map(same_scalar, items, given))
 
 
 def no_constant(name: str) -> Any:

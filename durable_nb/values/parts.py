@@ -79,7 +79,7 @@ _NONE_OLDER: Final[Mapping[int, Callable[[Parts], Any]]] = MappingProxyType({})
 
 
 #: Immutable types that hold any values: written once, or nested sharing would grow without bound.
-_NESTING: Final = frozenset({tuple, frozenset})
+NESTING: Final = frozenset({tuple, frozenset})
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Codec:
 
     def is_shared(self, value: Any) -> bool:
         """Say whether a second reference to a value is written as a reference to the first."""
-        return self.mutable or self.fill is not None or (self.matches in _NESTING and bool(value))
+        return self.mutable or self.fill is not None or (self.matches in NESTING and bool(value))
 
 
 def type_name(cls: type) -> str:

@@ -18,6 +18,8 @@ MAX_DEPTH: Final = 100
 #: memory of a text: they go as bytes beside it.
 MAX_TEXT: Final = 64 * 1024
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
 _write = json.JSONEncoder(
     ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
@@ -49,3 +51,11 @@ def is_plain_scalar(value: Any) -> bool:
     if kind is float:
         return math.isfinite(value)
     return value is None or kind is bool
+
+
+def same_scalar(one: Any, two: Any) -> bool:
+    """Say whether two values are one scalar of one type; 0.0 differs from -0.0."""
+    kind = type(one)
+    if type(two) is not kind or kind not in _SCALARS or one != two:
+        return False
+    return kind is not float or one.hex() == two.hex()

@@ -35,11 +35,15 @@ class Registry:
     ----------
     rows : tuple of Codec
         All rows, asked in this order; the first that takes a type wins.
+    direct, direct_tags : Mapping
+        Type to row and tag to row, for the types whose values the direct path takes.
     """
 
     rows: tuple[Codec, ...]
     by_tag: Mapping[str, Codec] = field(init=False, repr=False)
     by_type: Mapping[type, Codec] = field(init=False, repr=False)
+    direct: Mapping[type, Codec] = field(init=False, repr=False)
+    direct_tags: Mapping[str, Codec] = field(init=False, repr=False)
     families: tuple[Codec, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -47,6 +51,10 @@ class Registry:
         families = tuple(row for row in self.rows if not isinstance(row.matches, type))
         object.__setattr__(self, "by_tag", MappingProxyType({row.tag: row for row in self.rows}))
         object.__setattr__(self, "by_type", MappingProxyType(exact))
+        direct = {kind: row for kind, row in exact.items() if row.is_direct}
+        tags = {tag: row for tag, row in self.by_tag.items() if row.is_direct}
+        object.__setattr__(self, "direct", MappingProxyType(direct))
+        object.__setattr__(self, "direct_tags", MappingProxyType(tags))
         object.__setattr__(self, "families", families)
 
     def with_row(self, row: Codec) -> Registry:

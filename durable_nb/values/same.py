@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from durable_nb.values.dissect import in_order
 from durable_nb.values.parts import Codec, Parts, Shape, type_name
-from durable_nb.values.plain import is_plain_scalar
+from durable_nb.values.plain import is_plain_scalar, same_scalar
 from durable_nb.values.registry import Registry
 from durable_nb.values.trail import Trail
 
@@ -36,7 +36,7 @@ def difference(one: Any, two: Any, trail: Trail, registry: Registry) -> Differen
         if type(b) is not kind:
             return _differs(at, kind, opaque, f"it comes back as {type_name(type(b))}")
         if kind is str or is_plain_scalar(a):
-            if not (a == b if kind is str else _same_scalar(a, b)):
+            if not (a == b if kind is str else same_scalar(a, b)):
                 return _differs(at, kind, opaque)
             continue
         if (id(a), id(b)) in met:
@@ -55,14 +55,9 @@ def difference(one: Any, two: Any, trail: Trail, registry: Registry) -> Differen
         stack.extend(
             (x, y, Trail("", at, mine, place), inside)
             for place, (x, y) in enumerate(zip(mine.items, theirs.items, strict=True))
-            if not (type(x) is type(y) and is_plain_scalar(x) and _same_scalar(x, y))
+            if not (is_plain_scalar(x) and same_scalar(x, y))
         )
     return None
-
-
-def _same_scalar(a: Any, b: Any) -> bool:
-    """Compare a plain scalar with another value of its type; 0.0 differs from -0.0."""
-    return bool(a == b) and (type(a) is not float or a.hex() == b.hex())
 
 
 def _parts(row: Codec, value: Any, registry: Registry) -> Parts:

@@ -93,10 +93,54 @@ def encode(
     NotRecordable
         Some part does not survive the round trip. Nothing was stored.
     """
+    text, _ = _written(value, artifacts, name, registry or default_registry())
+    return _carried(text, artifacts)
+
+
+def round_trip(
+    value: Any, artifacts: Artifacts, *, name: str = "result", registry: Registry | None = None
+) -> tuple[str, Any]:
+    """Write a value as `encode` does, and give what `decode` makes of the text as well.
+
+    The value that was read to be compared is handed on, so that nothing is read twice. What lies
+    in artifacts is read from there: what was stored is looked at before it is counted on.
+
+    Parameters
+    ----------
+    value, artifacts, name, registry
+        As for `encode`.
+
+    Returns
+    -------
+    (text, value)
+        The value is an equal one of the same type, and shares nothing that can change with the
+        original.
+
+    Raises
+    ------
+    NotRecordable
+        Some part does not survive the round trip. Nothing was stored.
+    ArtifactMissing, ArtifactDamaged
+        The bytes that were stored are not there.
+    """
     rows = registry or default_registry()
+    text, again = _written(value, artifacts, name, rows)
+    carried = _carried(text, artifacts)
+    if again is not DECLINED and not text_refs(carried):
+        return carried, again
+    del again  # before it is read once more: it may be large
+    return carried, decode(carried, artifacts, registry=rows)
+
+
+def _written(value: Any, artifacts: Artifacts, name: str, rows: Registry) -> tuple[str, Any]:
+    """Write a value and prove it; give what was read, or `DECLINED` where nothing had to be."""
     direct = write_direct(value, rows)
-    if direct is not None and _is_proven(direct, rows):
-        return _carried(direct, artifacts)
+    if direct is not None:
+        if _TAGGED not in direct:  # JSON needs no proof
+            return direct, DECLINED
+        again = read_direct(direct, rows, prove=True)
+        if again is not DECLINED and _is_same(value, again, direct, rows):
+            return direct, again
     staged = _Staged()
     dissected = dissect(value, Trail(name), rows, staged.put)
     text = write_json(to_json(dissected.table))
@@ -110,19 +154,22 @@ def encode(
         raise NotRecordable(differs.path, differs.found, differs.advice)
     for blob in staged.blobs.values():
         artifacts.put(blob)
-    return _carried(text, artifacts)
+    return text, again
 
 
-def _is_proven(text: str, rows: Registry) -> bool:
-    """Say whether a text that was written directly is read back and written as the same text.
+def _is_same(value: Any, again: Any, text: str, rows: Registry) -> bool:
+    """Say whether a value that was read directly is the one that was written.
 
-    That compares value and value read by type and content: the text holds all that equality looks
-    at. JSON without tags needs no proof.
+    Its typed parts were compared by type and content as they were read, and what JSON carries it
+    carries with its type. The whole is equal as Python sees it or, since NaN equals nothing, is
+    written as the same text, which holds all that equality looks at.
     """
-    if _TAGGED not in text:
-        return True
-    again = read_direct(text, rows)
-    return again is not DECLINED and write_direct(again, rows) == text
+    try:
+        if type(again) is type(value) and again == value:
+            return True
+    except Exception:  # a signaling NaN compares with nothing
+        pass
+    return write_direct(again, rows) == text
 
 
 def _reason(cause: Exception) -> str:

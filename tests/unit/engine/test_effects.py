@@ -3,6 +3,7 @@
 import pytest
 
 import durable_nb as dnb
+from durable_nb import values
 
 
 class Refused(Exception):
@@ -284,3 +285,17 @@ def test_changing_an_argument_in_place_is_refused(open_run):
 
     with open_run() as run, pytest.raises(dnb.NotRecordable, match="return it instead"):
         run.step(effect="none").call(grow, [])
+
+
+def test_a_result_that_its_store_lost_at_once_is_not_completed(open_run, monkeypatch):
+    """What was stored is read back before the result is recorded: else it happened, unrecorded."""
+    with open_run() as run:
+        monkeypatch.setattr(run.artifacts, "get", _lost)
+        with pytest.raises(dnb.ResultLost) as lost:
+            run.step("large").call(lambda: "x" * 100_000)
+        assert isinstance(lost.value.__cause__, values.ArtifactMissing)
+        assert [o.outcome for o in run.unknown()] == ["unknown"]
+
+
+def _lost(sha256):
+    raise values.ArtifactMissing(sha256)
