@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from durable_nb import values
@@ -40,6 +41,12 @@ def declared(facets: Mapping[str, Any]) -> FacetSet:
                 "or settings as plain data"
             ) from problem
     return FacetSet.of(parts)
+
+
+@cache
+def of_scopes(requires: tuple[str, ...]) -> FacetSet:
+    """Give the facet that a step's required scopes are."""
+    return declared({"scopes": sorted(set(requires))}) if requires else FacetSet()
 
 
 def plain(value: Any) -> Any:

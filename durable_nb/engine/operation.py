@@ -35,10 +35,11 @@ from durable_nb.model.errors import (
     UnguardedStep,
     UnknownOutcome,
 )
-from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import OperationState
+from durable_nb.model.facets import FacetSet, Part
+from durable_nb.model.fold import ACCOUNT, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
+from durable_nb.model.spending import amount_of
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run
@@ -98,6 +99,7 @@ class Operation(Managed):
         self._began = 0.0
         self._usd: float | None = None
         self._tokens: int | None = None
+        self._basis: dict[str, Any] | None = None
 
     # -- what a body uses ----------------------------------------------------------------
 
@@ -179,9 +181,34 @@ class Operation(Managed):
             Tokens of the model.
         """
         if usd is not None:
-            self._usd = (self._usd or 0.0) + usd
+            self._usd = (self._usd or 0.0) + amount_of("usd", usd, zero=True)
         if tokens is not None:
-            self._tokens = (self._tokens or 0) + tokens
+            self._tokens = (self._tokens or 0) + int(amount_of("tokens", tokens, zero=True))
+
+    def reserve(self, *, usd: float | None = None, tokens: int | None = None) -> None:
+        """Record, before it is spent, what this attempt may cost: it counts until `spend` tells.
+
+        If the kernel dies, or the attempt ends without saying what it cost, this stays counted.
+
+        Parameters
+        ----------
+        usd : float or None
+            Money, in US dollars, added to what it has reserved already.
+        tokens : int or None
+            Tokens of the model.
+        """
+        said = {"usd": usd, "tokens": tokens}
+        body = {n: amount_of(n, v, zero=True) for n, v in said.items() if v is not None}
+        if not self._replayed and not self._left:
+            body["attempt"] = self.attempt
+            self.run.append(Draft(self.id, Kind.RESERVED, body))
+
+    def acts_for(self, account: Part) -> None:
+        """Take in, while the body runs, whose account it acts for: its result depends on that."""
+        if ACCOUNT in self.known.parts:
+            return
+        self.known = FacetSet.of({**self.known.parts, ACCOUNT: account}, self.known.unwatched)
+        self.facets = self._basis = {**self.facets, "facets": self.known.digest}
 
     # -- the context manager, in both spellings -------------------------------------------
 
@@ -235,8 +262,9 @@ class Operation(Managed):
         }
         if self.cell:
             body["cell"] = self.cell
-        rides = options.effect is Effect.NONE or (
-            options.effect is Effect.IDEMPOTENT and options.key_ttl is None
+        rides = not run.budget and (
+            options.effect is Effect.NONE
+            or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)
         )
         try:
             with deferred_interrupts():
@@ -382,7 +410,10 @@ class Operation(Managed):
             body["usd"] = self._usd
         if self._tokens is not None:
             body["tokens"] = self._tokens
-        self.run.append(Draft(self.id, kind, body), *more)
+        known: list[Draft] = []
+        if self._basis is not None and kind is Kind.COMPLETED:
+            body["basis"], known = self._basis, self.definition()
+        self.run.append(*known, Draft(self.id, kind, body), *more)
 
 
 def lone_signal(error: BaseException) -> DurableSignal | None:

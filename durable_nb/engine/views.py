@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine import permits
 from durable_nb.model.errors import give_up
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
@@ -270,6 +271,8 @@ class StatusView:
         Names of the steps whose reconciler the owner's kernel knows.
     held_by : str
         Who executes the run now; "" if nobody does.
+    budget : str
+        What was spent of what; "" where nothing is limited.
     born, updated : datetime or None
         Of the first and the last record, UTC.
     """
@@ -288,6 +291,7 @@ class StatusView:
     copied: bool = False
     checkable: frozenset[str] = frozenset()
     held_by: str = ""
+    budget: str = ""
     born: datetime | None = None
     updated: datetime | None = None
 
@@ -313,6 +317,7 @@ class StatusView:
             lines.append(f"  {r.sign} {label:<{width}}  {r.outcome:<10}  {r.note}".rstrip())
         if self.restored:
             lines.append(f"{self.restored} from record, not run again")
+        lines += [self.budget] if self.budget else []
         for what, line in self.open:
             lines += [what, f"    {line}"]
         return "\n".join(lines)
@@ -337,6 +342,7 @@ def status_view(run: Trajectory) -> StatusView:
         at_least=any(s.unpriced for s in run.states()),
         checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
         held_by=HERE if held else "",
+        budget=permits.line_of(run),
         born=run.fold.born_at,
         updated=run.fold.updated,
     )
