@@ -329,7 +329,7 @@ class Trajectory:
                 "epoch": r.epoch,
                 "actor": r.body.get("actor"),
                 "attempt": r.body.get("attempt"),
-                "detail": _detail(r),
+                "detail": views.detail_of(r),
             }
             for r in self._journal.load()
             if wanted is None or r.op == wanted
@@ -494,18 +494,3 @@ class Trajectory:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
         held = self.is_open and self.role == "runner"
         return str(status_of(self.fold, held, len(self.unknown_states())))
-
-
-def _detail(record: Record) -> str:
-    """Say in one line what a record adds."""
-    body = record.body
-    error = body.get("error") or {}
-    parts = [
-        ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
-        str(body.get("evidence") or ""),
-        str(body.get("reason") or ""),
-        "; ".join(body.get("changes") or ()),
-        str(body.get("verdict") or ""),
-        permits.told_of(record),
-    ]
-    return " · ".join(p for p in parts if p)

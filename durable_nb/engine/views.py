@@ -12,6 +12,7 @@ from durable_nb.engine import permits
 from durable_nb.model.errors import give_up
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,6 +195,21 @@ def frame_of_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd  # as above
 
     return pd.DataFrame(records, columns=list(RECORD_COLUMNS))
+
+
+def detail_of(record: Record) -> str:
+    """Say in one line what a record adds."""
+    body = record.body
+    error = body.get("error") or {}
+    parts = [
+        ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+        str(body.get("evidence") or ""),
+        str(body.get("reason") or ""),
+        "; ".join(body.get("changes") or ()),
+        str(body.get("verdict") or ""),
+        permits.told_of(record),
+    ]
+    return " · ".join(p for p in parts if p)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +33,7 @@ class ScopeDenied(DurableSignal):
     def lines(self) -> list[str]:
         """Give the five lines: what, why, what it means, and the two that grant it."""
         scopes = ", ".join(self.missing)
-        python = ", ".join(map(repr, self.missing)).replace("'", '"')
+        python = ", ".join(json.dumps(s, ensure_ascii=False) for s in self.missing)
         words = shlex.join(["durable-nb", "grant", self.run, *self.missing])
         return [
             f"{self.op} in run {self.run!r} needs what the run is not granted: {scopes}.",
