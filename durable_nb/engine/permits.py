@@ -195,12 +195,11 @@ def _spent_with(op: Operation) -> Totals:
     """
     run = op.run
     spent = run.fold.spent_above(op.id)
-    waiting = 0
-    for other in list(run.live):
+    for other in {*run.live} - {op.id} - run.fold.containers:
         state = run.fold.operations.get(other)
-        begun = state is not None and state.bill.under_way
-        waiting += other != op.id and not begun and run.is_live(other)
-    return replace(spent, calls=spent.calls + waiting)
+        if run.is_live(other) and not (state and state.bill.under_way):
+            spent = spent._replace(calls=spent.calls + 1)
+    return spent
 
 
 def _same_account(run: Trajectory) -> None:

@@ -259,8 +259,9 @@ class Fold:
             state = OperationState(record.op, record.seq, effect)
             insort(self._first_seqs, record.seq)
             self.operations[record.op] = state
-            self.spending = self.spent_above(record.op)
-            self.containers.update(_above(record.op))
+            if record.op.rpartition("/")[0] not in self.containers:
+                self.spending = self.spent_above(record.op)
+                self.containers.update(_above(record.op))
         if record.kind in _DECISIONS and record.body.get("actor") != "policy":
             for facet, _, after, old, new in record.body.get("rows") or ():
                 if not facet.startswith(OWN_FACETS):

@@ -1,15 +1,15 @@
 """Spending: what the attempts on record have cost, kept as an exact running total.
 
 Amounts are whole numbers of a small unit, so that what is added can be taken off again without a
-trace, and ten times $0.10 reach a budget of $1.00.
+trace, and ten times $0.10 reach a budget of $1.00. Named tuples, and no dataclasses: one is made
+for each record that is loaded, and that takes a fifth of the time.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Record
@@ -58,8 +58,7 @@ def _units(amount: float | None, per: int = 1) -> int:
     return round(amount * per)
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(NamedTuple):
     """What the attempts of one operation have cost.
 
     Attributes
@@ -93,8 +92,7 @@ class Bill:
         """Give the bill after one more record of the operation."""
         body, kind = record.body, record.kind
         if kind is Kind.INTENDED:
-            return replace(
-                self,
+            return self._replace(
                 calls=self.calls + 1,
                 under_way=True,
                 lost=self.lost + self.under_way,
@@ -103,7 +101,7 @@ class Bill:
             )
         if kind is Kind.RESERVED and self.under_way:
             more = _units(body.get("usd"), _PER_USD), _units(body.get("tokens"))
-            return replace(self, reserved=_sum(self.reserved, more))
+            return self._replace(reserved=_sum(self.reserved, more))
         if kind in ENDS:
             return self._ended(record)
         return self
@@ -119,8 +117,7 @@ class Bill:
             0 if nothing or usd is not None else self.reserved[0],
             0 if nothing or tokens is not None else self.reserved[1],
         )
-        return replace(
-            self,
+        return self._replace(
             usd=self.usd if usd is None else (self.usd or 0) + _units(usd, _PER_USD),
             tokens=self.tokens if tokens is None else (self.tokens or 0) + _units(tokens),
             busy=self.busy + _units(record.body.get("duration_s"), _PER_S),
@@ -131,15 +128,19 @@ class Bill:
 
     def share(self, *, container: bool) -> Totals:
         """Give its part of the totals; a container's calls and seconds are its children's."""
-        usd, tokens = _sum(self.estimated, self.reserved)
+        if self is NO_BILL:
+            return NOTHING_SPENT
+        usd = self.estimated[0] + self.reserved[0]
+        tokens = self.estimated[1] + self.reserved[1]
+        own = (0, 0, 0) if container else (self.calls, self.busy, self.under_way + self.lost)
         return Totals(
-            usd=(self.usd or 0) + usd,
-            priced=int(self.usd is not None or usd > 0),
-            tokens=(self.tokens or 0) + tokens,
-            counted=int(self.tokens is not None or tokens > 0),
-            calls=0 if container else self.calls,
-            busy=0 if container else self.busy,
-            vague=int(usd + tokens > 0) + (0 if container else self.under_way + self.lost),
+            (self.usd or 0) + usd,
+            int(self.usd is not None or usd > 0),
+            (self.tokens or 0) + tokens,
+            int(self.tokens is not None or tokens > 0),
+            own[0],
+            own[1],
+            own[2] + (usd > 0 or tokens > 0),
         )
 
 
@@ -151,8 +152,7 @@ def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(NamedTuple):
     """What a run has spent, reservations included.
 
     Attributes

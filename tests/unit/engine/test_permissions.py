@@ -1,6 +1,7 @@
 """A run does what it was permitted to, and no resume permits it more."""
 
 import hashlib
+import shutil
 
 import pytest
 
@@ -301,6 +302,17 @@ def test_another_account_asks_where_a_call_was_cut_short_under_the_old_one(open_
         run.rerun("send")
         assert send(run, False) == 1
     assert len(keys) == len(set(keys)) == 2
+
+
+def test_a_fork_of_a_run_acts_for_the_same_account(open_run, tmp_path):
+    """The fingerprint is over the id of its birth, which a fork does not change."""
+    with open_run(credentials=Vault()) as run:
+        act(run)
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with dnb.run("r", store=tmp_path / "copy", adopt="fork", credentials=Vault()) as fork:
+        assert fork.id != run.id
+        assert act(fork) == 1
+        assert fork.step("new").call(pay, 1) == 1
 
 
 def test_credentials_that_cannot_be_had_leave_nothing_half_open(open_run):
