@@ -353,6 +353,7 @@ def test_a_replay_reserves_and_spends_nothing(open_run):
         op.spend(usd=9)
         assert not op.needed
         assert run.spent()["usd"] == 1
+        assert "reserved" not in list(run.history("a")["kind"])
 
 
 @pytest.mark.parametrize("usd", [-1, float("nan"), float("inf")])

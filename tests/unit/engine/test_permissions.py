@@ -306,13 +306,18 @@ def test_another_account_asks_where_a_call_was_cut_short_under_the_old_one(open_
 
 def test_a_fork_of_a_run_acts_for_the_same_account(open_run, tmp_path):
     """The fingerprint is over the id of its birth, which a fork does not change."""
-    with open_run(credentials=Vault()) as run:
-        act(run)
+    for name, used in (("used", True), ("unused", False)):
+        with open_run(name, credentials=Vault()) as run:
+            if used:
+                act(run)
     shutil.copytree(tmp_path / "store", tmp_path / "copy")
-    with dnb.run("r", store=tmp_path / "copy", adopt="fork", credentials=Vault()) as fork:
-        assert fork.id != run.id
-        assert act(fork) == 1
-        assert fork.step("new").call(pay, 1) == 1
+    for name in ("used", "unused"):
+        for adopt in ("fork", None):  # and its resume
+            opened = {"store": tmp_path / "copy", "adopt": adopt, "credentials": Vault()}
+            with dnb.run(name, **opened) as fork:
+                assert fork.id != fork.fold.born["run_id"]
+                assert act(fork) == 1
+                assert fork.step("new").call(pay, 1) == 1
 
 
 def test_credentials_that_cannot_be_had_leave_nothing_half_open(open_run):
