@@ -10,6 +10,7 @@ from typing import Any
 from durable_nb.engine import store as _store
 from durable_nb.engine.archive import Exported, Imported, export_run, import_run
 from durable_nb.engine.context import current_operation, current_run
+from durable_nb.engine.credentials import Credentials
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.gc import Garbage, gc
 from durable_nb.engine.listing import runs, sql
@@ -26,6 +27,7 @@ from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
 from durable_nb.journal.errors import ArchiveRefused
+from durable_nb.model.control import BudgetExceeded, ScopeDenied
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -184,9 +186,9 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     -------
     Watched
         With a run's own operator verbs: ``status_view, operations, unknown, history, confirm,
-        deny, invalidate, keep, rerun, accept, reconcile, panel``. A live run in another process
-        is shown from its mirror, at most two seconds old; what is asked of it is done by its
-        owner, which answers within two seconds.
+        deny, invalidate, keep, rerun, accept, grant, reconcile, panel``. A live run in another
+        process is shown from its mirror, at most two seconds old; what is asked of it is done by
+        its owner, which answers within two seconds.
 
     Raises
     ------
@@ -225,6 +227,8 @@ __all__ = [
     "AlreadySettled",
     "ArchiveRefused",
     "BadName",
+    "BudgetExceeded",
+    "Credentials",
     "DidNotHappen",
     "DuplicateStep",
     "DurableError",
@@ -257,6 +261,7 @@ __all__ = [
     "RunDamaged",
     "RunHeld",
     "RunMissing",
+    "ScopeDenied",
     "StaleOwner",
     "StatusView",
     "Step",

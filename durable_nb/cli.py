@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
+from durable_nb.engine.permits import budget_of, scopes_of
 from durable_nb.faces import keeping, look, show, verdicts
 from durable_nb.faces.arguments import parse_reconcilers, parse_result, telling
 from durable_nb.faces.output import (
@@ -327,6 +329,41 @@ def adopt(face: Face, name: str, how: str, reason: str) -> int:
       durable-nb adopt refund-17 moved --reason "new disk"
     """
     verdicts.give(face, name, "adopt", "", {"how": how, "reason": reason})
+    return DONE
+
+
+@cli.command()
+@_run
+@click.argument("scopes", metavar="[SCOPE]...", nargs=-1)
+@click.option("--usd", type=float, help="US dollars that it may spend in all.")
+@click.option("--tokens", type=int, help="Tokens that it may spend in all.")
+@click.option("--calls", type=int, help="Attempts that it may make in all.")
+@click.option("--seconds", type=float, help="Seconds that its operations may take in all.")
+@_reason
+@verb
+def grant(face: Face, name: str, scopes: tuple[str, ...], reason: str, **budget: Any) -> int:
+    r"""Widen what the steps of a run may do, or what it may spend.
+
+    A run's scopes and budget are recorded as it begins, and no resume widens them. Amounts are
+    the new totals, larger than the recorded ones.
+
+    \b
+    Example:
+      durable-nb grant refund-17 payments:write --reason "refunds up to 50 are ours"
+    """
+    amounts = {limit: amount for limit, amount in budget.items() if amount is not None}
+    if not scopes and not amounts:
+        raise click.UsageError("name a SCOPE, or an amount such as --usd 10. Nothing was granted.")
+    try:
+        several, amounts = scopes_of(scopes), budget_of(amounts)
+    except (TypeError, ValueError) as problem:
+        raise click.UsageError(f"{problem}. Nothing was granted.") from None
+    arguments = {"reason": reason}
+    if several:
+        arguments["scopes"] = json.dumps(several)
+    if amounts:
+        arguments["budget"] = json.dumps(amounts)
+    verdicts.give(face, name, "grant", "", arguments)
     return DONE
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from durable_nb.model.facets import ANY, INPUT, FacetSet, Part, is_source
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import ACCOUNT, Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind
 
 #: Redoing a pure step and what follows is done without asking below this (DESIGN section 5).
 CHEAP_S: Final = 5.0
-#: Somebody else's account: asked about, whatever the effect and the costs.
-ACCOUNT: Final = "account"
 
 _GONE: Final = Part("", "not there")
 
@@ -83,6 +81,7 @@ def compare(
     changes += [
         Change(facet, before.shown, after.shown, before.digest, after.digest)
         for facet, before, after in _pairs(old.parts, present.parts)
+        if facet != ACCOUNT or before.digest  # what came before any account was known needs none
     ]
     return changes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ COLUMNS: Final = ("op", "facet", "shown", "digest", "watched")
 FILE: Final = "file "
 
 _NOTHING: Final = FacetSet()
+#: Facets that are not for a person to declare.
+_RESERVED: Final = frozenset({"account", "code", "line"})
 
 
 #: Gives the facets of some code as they are now.
@@ -61,6 +63,8 @@ def declared(facets: Mapping[str, Any]) -> FacetSet:
     for name, value in facets.items():
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"facets= has a name that is no text: {name!r}")
+        if name in _RESERVED:
+            raise TypeError(f"facets= cannot have {name!r}: the run itself compares that one")
         try:
             data = plain(value)
             parts[name] = Part(values.digest(data), values.preview(data, name=name))
@@ -70,6 +74,12 @@ def declared(facets: Mapping[str, Any]) -> FacetSet:
                 "or settings as plain data"
             ) from problem
     return FacetSet.of(parts)
+
+
+@cache
+def of_scopes(requires: tuple[str, ...]) -> FacetSet:
+    """Give the facet that a step's required scopes are."""
+    return declared({"scopes": sorted(set(requires))}) if requires else FacetSet()
 
 
 def plain(value: Any) -> Any:

@@ -145,6 +145,24 @@ def _adopt(run: Run, op: object, *, how: str, reason: str = "") -> Done:
     return Done("adopted", f"it is {_ADOPTED[Adoption(how)]}; its notebook goes on with it", None)
 
 
+def _grant(
+    run: Run,
+    op: object,
+    *,
+    scopes: str | None = None,
+    budget: str | None = None,
+    by: str = "",
+    reason: str = "",
+) -> Done:
+    several = [] if scopes is None else values.read_literal(scopes)
+    amounts = None if budget is None else values.read_literal(budget)
+    run.grant(*several, budget=amounts, by=by, reason=reason)
+    said = f"it goes on with scopes {', '.join(run.scopes) or 'none'}"
+    line = run.status_view().budget
+    more = {"scopes": list(run.scopes), "budget": run.budget, "spent": run.spent()}
+    return Done("granted", f"{said}; {line}" if line else said, None, more)
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -210,6 +228,7 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "reconcile": _reconcile,
         "accept": _accept,
         "adopt": _adopt,
+        "grant": _grant,
         "dependants": _dependants,
         "unknown": _unknown,
         "history": _history,
@@ -219,7 +238,7 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
 #: Verbs that give no verdict.
 ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "facets", "history", "unknown"})
+_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "unknown"})
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 

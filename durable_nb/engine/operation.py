@@ -36,10 +36,11 @@ from durable_nb.model.errors import (
     UnguardedStep,
     UnknownOutcome,
 )
-from durable_nb.model.facets import CONSTANT, FacetSet
-from durable_nb.model.fold import OperationState
+from durable_nb.model.facets import CONSTANT, FacetSet, Part
+from durable_nb.model.fold import ACCOUNT, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
+from durable_nb.model.spending import amount_of
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run
@@ -100,6 +101,7 @@ class Operation(Managed):
         self._began = 0.0
         self._usd: float | None = None
         self._tokens: int | None = None
+        self._basis: dict[str, Any] | None = None
 
     # -- what a body uses ----------------------------------------------------------------
 
@@ -181,9 +183,38 @@ class Operation(Managed):
             Tokens of the model.
         """
         if usd is not None:
-            self._usd = (self._usd or 0.0) + usd
+            self._usd = (self._usd or 0.0) + amount_of("usd", usd, zero=True)
         if tokens is not None:
-            self._tokens = (self._tokens or 0) + tokens
+            self._tokens = (self._tokens or 0) + int(amount_of("tokens", tokens, zero=True))
+
+    def reserve(self, *, usd: float | None = None, tokens: int | None = None) -> None:
+        """Record, before it is spent, what this attempt may cost: it counts until `spend` tells.
+
+        If the kernel dies, or the attempt ends without saying what it cost, this stays counted.
+
+        Parameters
+        ----------
+        usd : float or None
+            Money, in US dollars, added to what it has reserved already.
+        tokens : int or None
+            Tokens of the model.
+        """
+        said = {"usd": usd, "tokens": tokens}
+        body = {n: amount_of(n, v, zero=True) for n, v in said.items() if v is not None}
+        if not self._replayed and not self._left:
+            body["attempt"] = self.attempt
+            self.run.append(Draft(self.id, Kind.RESERVED, body))
+
+    def acts_for(self, account: Part) -> None:
+        """Take in, while the body runs, whose account it acts for: its result depends on that."""
+        if ACCOUNT not in self.known.parts:
+            parts = {**self.known.parts, ACCOUNT: account}
+            self._stands_on(FacetSet.of(parts, self.known.unwatched))
+
+    def _stands_on(self, known: FacetSet) -> None:
+        """Take in what the body has shown its result to depend on, instead of what was intended."""
+        self.known = known
+        self.facets = self._basis = {**self.facets, "facets": known.digest}
 
     # -- the context manager, in both spellings -------------------------------------------
 
@@ -237,8 +268,9 @@ class Operation(Managed):
         }
         if self.cell:
             body["cell"] = self.cell
-        rides = options.effect is Effect.NONE or (
-            options.effect is Effect.IDEMPOTENT and options.key_ttl is None
+        rides = not run.budget and (
+            options.effect is Effect.NONE
+            or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)
         )
         try:
             with deferred_interrupts():
@@ -323,17 +355,17 @@ class Operation(Managed):
             views = [run.view(s) for s in below]
             raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
         state = run.fold.operations[self.id]
+        self._let_go_of_outgrown()
         asked = came_out_differently(self, state, again)
-        basis = self._outgrown()
-        self._append(Kind.COMPLETED, *asked, result=text, **shown, **basis)
+        self._append(Kind.COMPLETED, *asked, result=text, **shown)
         self._value = again
 
-    def _outgrown(self) -> dict[str, Any]:
-        """Find the constants that the body itself has changed: no comparison with them holds."""
+    def _let_go_of_outgrown(self) -> None:
+        """Leave out the constants that the body has changed: no comparison with them holds."""
         look, before = self._code
         changed = outgrown(before, look()) - self.run.outgrown
         if not changed:
-            return {}
+            return
         self.run.outgrown |= changed
         what = ", ".join(name.removeprefix(CONSTANT) for name in sorted(changed))
         if not self.options.single:  # a durable cell records what it changed
@@ -341,9 +373,7 @@ class Operation(Managed):
                 f"warning: {self.id} changed {what} in place, which it reads from outside of "
                 "itself; no replay brings that back: return it instead"
             )
-        self.known = self.known.without(changed)
-        self.facets["facets"] = self.known.digest
-        return {"basis": dict(self.facets)}
+        self._stands_on(self.known.without(changed))
 
     def _warn_of_secret(self, value: Any, text: str) -> None:
         """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
@@ -380,7 +410,8 @@ class Operation(Managed):
             kind = Kind.NOT_APPLIED
         else:
             kind = Kind.RAISED
-        self._append(kind, error=values.describe_error(error), **self._outgrown())
+        self._let_go_of_outgrown()
+        self._append(kind, error=values.describe_error(error))
 
     def _surface(self, error: Exception) -> Core[bool]:
         """Hand the failure on: as it is, or as the doubt that it leaves behind."""
@@ -403,6 +434,8 @@ class Operation(Managed):
             body["usd"] = self._usd
         if self._tokens is not None:
             body["tokens"] = self._tokens
+        if self._basis is not None:
+            body["basis"] = self._basis
         self.run.append(*self.definition(), Draft(self.id, kind, body), *more)
 
 

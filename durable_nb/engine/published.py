@@ -100,6 +100,7 @@ def publish(run: Trajectory) -> None:
         "checkable": json.dumps(sorted(status.checkable)),
         "at_least": "yes" if status.at_least else "",
         "copied": "yes" if status.copied else "",
+        "budget": status.budget,
     }
     Mirror(run.folder).publish(rows, meta)
 
@@ -123,6 +124,7 @@ def published(folder: Path) -> StatusView:
         doubt=meta.get("doubt", ""),
         at_least=bool(meta.get("at_least")),
         copied=bool(meta.get("copied")),
+        budget=meta.get("budget", ""),
         checkable=frozenset(json.loads(meta.get("checkable") or "[]")),
         held_by="" if holder is None or not holder.live else holder.who,
         born=_moment(meta.get("opened")),

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
-from durable_nb.engine import standing
+from durable_nb.engine import permits, standing
 from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.loading import recorded_value, why_lost
@@ -203,6 +203,7 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
     standing.undecided(op, _within)
+    permits.check(op)
     if state is None:
         standing.nothing_left_behind(op)
         standing.in_its_place(op)

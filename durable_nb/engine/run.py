@@ -12,15 +12,18 @@ from typing import Any, ParamSpec, Self, TypeVar
 from durable_nb import values
 from durable_nb.engine import calls, fanout
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
+from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.step import Spelled, Step, invoke
+from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings, Trajectory
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.errors import NestedEffect, names
+from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
@@ -44,12 +47,19 @@ class Run(Trajectory):
         Threads that the engine started.
     interrupted : bool
         Whether a cancellation is a person's Ctrl-C, which reaches shielded bodies too.
+    wallet : Wallet
+        Gets the credentials of this opening.
     stop_listening : callable
         Ends what watches the inbox; nothing is applied after the record of the run's end.
     """
 
     def __init__(
-        self, *, surroundings: Surroundings, on_close: Callable[[], None], **trajectory: Any
+        self,
+        *,
+        surroundings: Surroundings,
+        on_close: Callable[[], None],
+        wallet: Wallet,
+        **trajectory: Any,
     ) -> None:
         super().__init__(surroundings=surroundings, **trajectory)
         self.root = Scope()
@@ -57,10 +67,29 @@ class Run(Trajectory):
         self.pools: list[Executor] = []
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
+        self.wallet = wallet
         self._origin, self._on_close = surroundings.origin, on_close
         self.interrupt_bodies = InterruptBodies(self.interrupt)
         self._blocks: list[tuple[Origin, Frame | None]] = []
         self._script = new_block()
+
+    @property
+    def credentials(self) -> Any:
+        """What this opening acts with: what its ``credentials=`` function gave.
+
+        It is called once, with the recorded scopes that hold. If it names an account, that is
+        recorded from here on; the secret never is.
+        """
+        found = self.wallet.open(self.name, lambda: self.scopes)
+        account = self.wallet.account(str(self.fold.born["run_id"]))
+        with self.lock:
+            if account is not None and not self.fold.terms.get(ACCOUNT):
+                whose = {ACCOUNT: [account.digest, account.shown]}
+                self.append(Draft(RUN, Kind.IDENTIFIED, {"terms": whose}))
+                self.own_facets = own_facets(self.fold)
+                for operation in list(self.live.values()):
+                    operation.acts_for(account)
+        return found
 
     # -- what the engine asks --------------------------------------------------------------
 

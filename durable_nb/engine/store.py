@@ -14,6 +14,8 @@ from typing import Any, Final
 from durable_nb import values
 from durable_nb.engine import inbox, packages, recovery, settle
 from durable_nb.engine.context import OPEN, Frame, set_frame
+from durable_nb.engine.credentials import Wallet
+from durable_nb.engine.permits import Permits
 from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
 from durable_nb.engine.terms import Terms
@@ -30,7 +32,8 @@ from durable_nb.journal import (
 from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.model.adoption import Adoption, is_elsewhere
 from durable_nb.model.errors import RunCopied, RunHeld, RunMissing
-from durable_nb.model.fold import Fold
+from durable_nb.model.facets import Part
+from durable_nb.model.fold import ACCOUNT, Fold
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import RUN, SCHEMA_VERSION, Draft
 
@@ -87,7 +90,7 @@ def open_run(
     if held is not None and role == "runner":
         if fresh:
             raise RunHeld(name, "this very process", "Close it first: run.close().")
-        if terms.changes(held.fold, held.artifacts):
+        if terms.changes(held.fold, held.artifacts) or _asks_otherwise(held, terms):
             why = "Its terms cannot change while it is open. Close it first: run.close()."
             raise RunHeld(name, "this very process", why)
         return held
@@ -106,7 +109,38 @@ def open_run(
         OPEN.add(run)
         set_frame(Frame(run, run.root))
         surroundings.say(_greeting(run, root))
+        for note in run.permits.notes(run.fold):
+            surroundings.say(f"run {name}: {note}")
     return run
+
+
+def _permits(terms: Terms, fold: Fold) -> Permits:
+    scopes = None if terms.scopes is None else tuple(terms.scopes)
+    return Permits.of(scopes, terms.budget, fold)
+
+
+def _asks_otherwise(held: Run, terms: Terms) -> bool:
+    """Tell whether a program that opens a run a second time says something else than before."""
+    said = _permits(terms, held.fold)
+    return (
+        (said.scopes is not None and said.scopes != held.permits.scopes)
+        or (said.budget is not None and said.budget != held.permits.budget)
+        or (terms.credentials is not None and held.wallet.make is None)
+    )
+
+
+def _account(
+    name: str, wallet: Wallet, terms: Terms, fold: Fold, surroundings: Surroundings
+) -> Part | None:
+    """Find out whose account a resume acts for, before anything of it is recorded."""
+    wallet.open(name, lambda: _permits(terms, fold).scopes_now(fold))
+    account = wallet.account(str(fold.born["run_id"]))
+    if account is None:
+        recorded = fold.terms[ACCOUNT][1]
+        surroundings.say(
+            f"warning: run {name} acted for account {recorded}, and its credentials name none now"
+        )
+    return account
 
 
 def _lease(folder: Path, name: str, who: OwnerInfo, *, fresh: bool) -> Lease:
@@ -134,12 +168,17 @@ def _open_journal(
     adopt: str | None,
 ) -> Run:
     head, artifacts = Head(folder / "head"), _OpenedLate(folder / "artifacts")
+    wallet, account = Wallet(terms.credentials), None
     journal = open_journal(folder / "journal.duckdb", run=name, head=head, clock=clock.now)
     try:
         fold = recovery.load(journal)
         drafts = _adoption(name, folder, fold, role, adopt)
         changed = terms.changes(fold, artifacts)
         told = _packages(fold, changed) if role == "runner" else ""
+        if fold.terms.get(ACCOUNT) and terms.credentials is not None:
+            account = _account(name, wallet, terms, fold, surroundings)
+            if account is not None and not fold.operations:
+                changed[ACCOUNT] = [account.digest, account.shown]
         drafts += _birth(name, folder, fold, role, expect, changed, head) + _loss(journal)
         if role != "reader":
             minted = [d.body["run_id"] for d in drafts if "run_id" in d.body]
@@ -173,6 +212,9 @@ def _open_journal(
         role=role,
         on_close=let_go,
         expected=expect or fold.born.get("expect") or (),
+        permits=_permits(terms, fold),
+        account=account,
+        wallet=wallet,
     )
     if told:
         surroundings.say(told)

@@ -8,8 +8,10 @@ from typing import Any
 
 from durable_nb import values
 from durable_nb.engine import facets as facets_
+from durable_nb.engine.change import Change
+from durable_nb.engine.permits import budget_of, scopes_of
 from durable_nb.model.facets import FacetSet, Part
-from durable_nb.model.fold import Fold
+from durable_nb.model.fold import ACCOUNT, Fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +38,24 @@ class Terms:
     budget: Mapping[str, float] | None = None
     credentials: Callable[[tuple[str, ...]], Any] | None = None
 
+    def __post_init__(self) -> None:
+        if self.scopes is not None:
+            object.__setattr__(self, "scopes", scopes_of(self.scopes))
+        if self.budget is not None:
+            object.__setattr__(self, "budget", budget_of(self.budget))
+        if self.credentials is not None and not callable(self.credentials):
+            raise TypeError("credentials= is a function of the scopes, never the secret itself")
+
     def changes(self, fold: Fold, artifacts: values.Artifacts) -> dict[str, Any]:
-        """Give what is to be recorded of them; empty where nothing differs from the record."""
+        """Give what is to be recorded of them; empty where nothing differs from the record.
+
+        Scopes and budget are recorded at birth and by a grant, never by a resume.
+        """
         body: dict[str, Any] = {}
+        if not fold.born and self.scopes is not None:
+            body["scopes"] = list(self.scopes)
+        if not fold.born and self.budget:
+            body["budget"] = dict(self.budget)
         if self.version is not None and self.version != fold.terms.get("version"):
             body["version"] = _version(self.version)
         if self.facets is not None:
@@ -52,13 +69,24 @@ class Terms:
         return body
 
 
-def own_facets(fold: Fold) -> FacetSet:
-    """Give the facets that every operation of the run has."""
+def own_facets(fold: Fold, account: Part | None = None) -> FacetSet:
+    """Give the facets that every operation of the run has; without an account, the recorded one."""
     version = fold.terms.get("version")
     said = {} if version is None else {"version": version}
     rows = fold.terms.get("facets") or {}
     parts = {name: Part(*row[:2]) for name, row in rows.items()}
-    return FacetSet.of({**facets_.declared(said).parts, **parts})
+    if account is None and fold.terms.get(ACCOUNT):
+        account = Part(*fold.terms[ACCOUNT])
+    whose = {} if account is None else {ACCOUNT: account}
+    return FacetSet.of({**facets_.declared(said).parts, **parts, **whose})
+
+
+def another(fold: Fold, account: Part | None) -> Change | None:
+    """Give the change of account, if it is not the recorded one."""
+    recorded = fold.terms.get(ACCOUNT)
+    if account is None or not recorded or recorded[0] == account.digest:
+        return None
+    return Change(ACCOUNT, recorded[1], account.shown, recorded[0], account.digest)
 
 
 def recorded_facets(fold: Fold, artifacts: values.Artifacts) -> dict[str, Any]:

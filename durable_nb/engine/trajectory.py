@@ -12,20 +12,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
-from durable_nb.engine import calls, settle, standing, views
+from durable_nb.engine import calls, permits, settle, standing, views
 from durable_nb.engine import facets as listing_of_facets
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.drive import drive
-from durable_nb.engine.facets import Gatherer
+from durable_nb.engine.facets import Gatherer, of_scopes
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
-from durable_nb.engine.terms import own_facets, recorded_facets
+from durable_nb.engine.terms import another, own_facets, recorded_facets
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import RunClosed, RunHeld, VerdictRefused
-from durable_nb.model.facets import ANY, FacetSet
+from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold, OperationState, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -100,6 +100,10 @@ class Trajectory:
         The folder whose modules count as the user's own code.
     unloadable : dict
         Identity to why its recorded value cannot be loaded here.
+    permits : Permits
+        What this opening of the run holds back from of its recorded scopes and budget.
+    other_account : Change or None
+        The account that it acts for now, where that is not the recorded one.
     told_secrets : set of str
         The steps of which it was said that their results hold something like a secret.
     role : str
@@ -118,6 +122,8 @@ class Trajectory:
         clock: Clock,
         role: str,
         expected: Iterable[str] = (),
+        permits: permits.Permits = permits.AS_RECORDED,
+        account: Part | None = None,
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
@@ -134,7 +140,8 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self.unloadable: dict[str, str] = {}
-        self.own_facets, self._gatherer = own_facets(fold), Gatherer()
+        self.permits, self.other_account = permits, another(fold, account)
+        self.own_facets, self._gatherer = own_facets(fold, account), Gatherer()
         self.stale = self._left_behind()
         self.outgrown = {
             n for f in fold.known.values() for n, p in f.parts.items() if p.digest == ANY
@@ -212,13 +219,36 @@ class Trajectory:
         """The facets that were declared for the whole run, as recorded."""
         return recorded_facets(self.fold, self.artifacts)
 
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What its steps may do at most: as recorded, or less if this opening asked for less."""
+        return self.permits.scopes_now(self.fold)
+
+    @property
+    def budget(self) -> dict[str, float]:
+        """What it may spend in all its kernels; empty where nothing is limited."""
+        return self.permits.budget_now(self.fold)
+
+    def spent(self) -> dict[str, float | int | bool | None]:
+        """Give what it has spent so far, failed attempts included.
+
+        Returns
+        -------
+        dict
+            ``usd``, ``tokens`` (`None` where nobody said), ``calls``, ``seconds``, and
+            ``at_least``: whether an attempt is under way, or left nothing, so that only what it
+            reserved is in there.
+        """
+        return self.fold.spending.as_dict()
+
     def digests(self, inputs: Mapping[str, Any], op: str) -> dict[str, str]:
         """Digest inputs, for comparison on a resume."""
         return calls.digests(inputs, op)
 
     def gathered(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
-        found = self._gatherer.gather(self.own_facets, code, options.declared)
+        needs = of_scopes(options.requires)
+        found = self._gatherer.gather(self.own_facets, code, options.declared, needs)
         return found.without(self.outgrown) if self.outgrown else found
 
     def definition(self, known: FacetSet) -> list[Draft]:
@@ -324,7 +354,7 @@ class Trajectory:
                 "epoch": r.epoch,
                 "actor": r.body.get("actor"),
                 "attempt": r.body.get("attempt"),
-                "detail": _detail(r),
+                "detail": views.detail_of(r),
             }
             for r in self._journal.load()
             if wanted is None or r.op == wanted
@@ -436,6 +466,38 @@ class Trajectory:
         body = {"reason": values.redact(reason), "actor": settle.actor()}
         self.append(Draft(RUN, Kind.ACCEPTED, body))
 
+    def grant(
+        self,
+        *scopes: str,
+        budget: Mapping[str, float] | None = None,
+        by: str = "",
+        reason: str = "",
+    ) -> None:
+        """Widen what the run may do, or spend; the only way to.
+
+        Parameters
+        ----------
+        *scopes : str
+            What its steps may do from now on, beside what they may already.
+        budget : Mapping, optional
+            The new amounts in all, larger than the recorded ones: ``{"usd": 10}``.
+        by : str
+            Who decided it; default: who records it.
+        reason : str
+            Kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It has that much, or no such limit. Nothing was changed.
+        """
+        with self.lock:
+            body = permits.grant_of(self, scopes, budget)
+            who = settle.actor()
+            said = {"by": values.redact(by) or who, "reason": values.redact(reason), "actor": who}
+            self.append(Draft(RUN, Kind.GRANTED, {**body, **said}))
+            self.permits = self.permits.lifted(body.get("scopes", ()), body.get("budget", {}))
+
     def adopt(self, how: str, reason: str = "") -> None:
         """Say why the run is found in another folder than it was executed in.
 
@@ -497,18 +559,3 @@ class Trajectory:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
         held = self.is_open and self.role == "runner"
         return str(status_of(self.fold, held, len(self.unknown_states())))
-
-
-def _detail(record: Record) -> str:
-    """Say in one line what a record adds."""
-    body = record.body
-    error = body.get("error") or {}
-    parts = [
-        ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
-        str(body.get("evidence") or ""),
-        str(body.get("reason") or ""),
-        "; ".join(body.get("changes") or ()),
-        str(body.get("verdict") or ""),
-        ", ".join(body.get("parts") or ()),
-    ]
-    return " · ".join(p for p in parts if p)

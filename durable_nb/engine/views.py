@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine import permits
 from durable_nb.model.errors import give_up
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,6 +202,22 @@ def frame_of(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.Da
     return pd.DataFrame(rows, columns=list(columns))
 
 
+def detail_of(record: Record) -> str:
+    """Say in one line what a record adds."""
+    body = record.body
+    error = body.get("error") or {}
+    parts = [
+        ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+        str(body.get("evidence") or ""),
+        str(body.get("reason") or ""),
+        "; ".join(body.get("changes") or ()),
+        str(body.get("verdict") or ""),
+        ", ".join(body.get("parts") or ()),
+        permits.told_of(record),
+    ]
+    return " · ".join(p for p in parts if p)
+
+
 @dataclass(frozen=True, slots=True)
 class StatusRow:
     """One line of the operation tree; `last` is the sign, the word, and what to know."""
@@ -275,6 +293,8 @@ class StatusView:
         Names of the steps whose reconciler the owner's kernel knows.
     held_by : str
         Who executes the run now; "" if nobody does.
+    budget : str
+        What was spent of what; "" where nothing is limited.
     born, updated : datetime or None
         Of the first and the last record, UTC.
     """
@@ -293,6 +313,7 @@ class StatusView:
     copied: bool = False
     checkable: frozenset[str] = frozenset()
     held_by: str = ""
+    budget: str = ""
     born: datetime | None = None
     updated: datetime | None = None
 
@@ -318,6 +339,7 @@ class StatusView:
             lines.append(f"  {r.sign} {label:<{width}}  {r.outcome:<10}  {r.note}".rstrip())
         if self.restored:
             lines.append(f"{self.restored} from record, not run again")
+        lines += [self.budget] if self.budget else []
         for what, line in self.open:
             lines += [what, f"    {line}"]
         return "\n".join(lines)
@@ -342,6 +364,7 @@ def status_view(run: Trajectory) -> StatusView:
         at_least=any(s.unpriced for s in run.states()),
         checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
         held_by=HERE if held else "",
+        budget=permits.line_of(run),
         born=run.fold.born_at,
         updated=run.fold.updated,
     )

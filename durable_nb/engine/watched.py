@@ -190,6 +190,21 @@ class Watched:
         """Accept that records of this run are lost; what they said stays unknown for good."""
         self.ask("accept", "", {"reason": reason})
 
+    def grant(
+        self,
+        *scopes: str,
+        budget: Mapping[str, float] | None = None,
+        by: str = "",
+        reason: str = "",
+    ) -> None:
+        """Widen what the run may do, or spend; see `Run.grant`."""
+        arguments = {"by": by, "reason": reason}
+        if scopes:
+            arguments["scopes"] = settle.as_literal(list(scopes))
+        if budget is not None:
+            arguments["budget"] = settle.as_literal(dict(budget))
+        self.ask("grant", "", arguments)
+
     def reconcile(self) -> list[OperationView]:
         """Have the owner's kernel ask its reconcilers now; give what stays unknown."""
         for view in self.unknown():

@@ -66,6 +66,8 @@ class Picture:
         Who holds the run, if that made this a picture of the mirror.
     published : datetime or None
         When the mirror was written; `None` where the journal itself was read.
+    budget : str
+        What was spent of what; "" where nothing is limited.
     """
 
     run: str
@@ -78,6 +80,7 @@ class Picture:
     open: tuple[Line, ...]
     held_by: str = ""
     published: datetime | None = None
+    budget: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Give the document of `show --json`."""
@@ -87,6 +90,7 @@ class Picture:
             "status": self.status,
             "headline": self.headline,
             **self.counts,
+            **({"budget": self.budget} if self.budget else {}),
             "held_by": self.held_by or None,
             "published": self.published,
             "operations": list(self.operations),
@@ -114,6 +118,7 @@ def picture(face: Face, run: Watched) -> Picture:
         open=lines_for(face, run.name, status.questions),
         held_by=holder,
         published=published,
+        budget=status.budget,
     )
 
 

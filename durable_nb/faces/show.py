@@ -69,6 +69,8 @@ def run(face: Face, picture: Picture) -> None:
     rows += [["", name, "", "incomplete", "", "expected, not begun"] for name in picture.expected]
     if rows:
         face.table(_OPERATION, rows)
+    if picture.budget:
+        face.line(picture.budget)
     _print_open(face, picture.open)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -21,22 +21,21 @@ from durable_nb.model.outcomes import (
     RunStatus,
 )
 from durable_nb.model.records import RUN, Record
+from durable_nb.model.spending import ENDS, NO_BILL, NOTHING_SPENT, Bill, Totals
 
 
 def _nothing() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
-#: Kinds that end an attempt, so that its duration and cost are in their body.
-_ENDS: Final = frozenset(
-    {Kind.COMPLETED, Kind.RAISED, Kind.NOT_APPLIED, Kind.INTERRUPTED, Kind.UNRECORDED}
-)
 #: Kinds after which the operation is done anew, as another effect with another key.
 _RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
 #: Kinds that carry the result that replay returns.
 _RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUPLICATE})
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
+#: The account that the run acts for: another one is asked about, whatever the effect and costs.
+ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
 OWN_FACETS: Final = (INPUT, "result", "produced ")
 
@@ -74,6 +73,8 @@ class OperationState:
         The result before it was invalidated or done again, to tell whether it came out the same.
     vouched : bool
         Whether the result came from a verdict, so that the code does not count.
+    bill : Bill
+        What its attempts have cost.
     """
 
     id: str
@@ -102,6 +103,7 @@ class OperationState:
     former: str | None = None
     vouched: bool = False
     key_expires: datetime | None = None
+    bill: Bill = NO_BILL
 
     @property
     def place(self) -> identity.Place:
@@ -134,13 +136,14 @@ class OperationState:
             moved = record.seq if asked else self.moved_seq
             return replace(self, last_seq=record.seq, moved_seq=moved, question=asked)
         if kind not in DECISIVE:
-            return replace(self, last_seq=record.seq)
+            return replace(self, last_seq=record.seq, bill=self.bill.after(record))
         new: dict[str, Any] = {"kind": kind, "last_seq": record.seq, "last": body}
+        new["bill"] = self.bill.after(record)
         new["moved_seq"] = record.seq
         new["question"] = None
         if kind is Kind.INTENDED:
             new |= self._intended(record)
-        if kind in _ENDS:
+        if kind in ENDS:
             new |= self._ended(record)
         if kind in _RESULTS and body.get("result") is not None:
             new["result"], new["preview"] = body["result"], body.get("preview")
@@ -205,12 +208,17 @@ class Fold:
     Attributes
     ----------
     terms : dict
-        What holds for the whole run, as last recorded: ``version``, ``facets``.
+        What holds for the whole run, as last recorded: ``version``, ``facets``, ``scopes``,
+        ``budget``, ``account``.
     known : dict
         The sets of facets that operations name, by digest.
     decided : dict
         What a person decided about a change (facet, digest before, digest after): `KEPT` or
         `RERUN`. The same change in what follows needs no second answer.
+    containers : set of str
+        Identities that others are below of.
+    spending : Totals
+        What all attempts have cost.
     """
 
     operations: dict[str, OperationState] = field(default_factory=dict)
@@ -226,6 +234,8 @@ class Fold:
     terms: dict[str, Any] = field(default_factory=dict)
     known: dict[str, FacetSet] = field(default_factory=dict)
     decided: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
+    containers: set[str] = field(default_factory=set)
+    spending: Totals = NOTHING_SPENT
     _first_seqs: list[int] = field(default_factory=list)
 
     @classmethod
@@ -248,12 +258,36 @@ class Fold:
             effect = Effect(record.body.get("effect", Effect.EXTERNAL))
             state = OperationState(record.op, record.seq, effect)
             insort(self._first_seqs, record.seq)
+            self.operations[record.op] = state
+            if record.op.rpartition("/")[0] not in self.containers:
+                self.spending = self.spent_above(record.op)
+                self.containers.update(_above(record.op))
         if record.kind in _DECISIONS and record.body.get("actor") != "policy":
-            for facet, _, _, old, new in record.body.get("rows") or ():
+            for facet, _, after, old, new in record.body.get("rows") or ():
                 if not facet.startswith(OWN_FACETS):
                     self.decided[facet, old, new] = record.kind
+                if facet == ACCOUNT and old == (self.terms.get(ACCOUNT) or [""])[0]:
+                    # another one is the run's once a person has said so
+                    self.terms[ACCOUNT] = [new, after]
+        bill = state.bill
         state = self.operations[record.op] = state.apply(record)
+        if state.bill is not bill:
+            inner = record.op in self.containers
+            self.spending = self.spending.moved(
+                bill.share(container=inner), state.bill.share(container=inner)
+            )
         return state
+
+    def spent_above(self, op: str) -> Totals:
+        """Give what is spent once an operation is on record: those above it are no calls then."""
+        spending = self.spending
+        for above in _above(op):
+            if above in self.containers:
+                break  # and so are those above it
+            if above in self.operations:
+                bill = self.operations[above].bill
+                spending = spending.moved(bill.share(container=False), bill.share(container=True))
+        return spending
 
     def _apply_run(self, record: Record) -> None:
         executing = record.body.get("role", "runner") == "runner"
@@ -282,8 +316,18 @@ class Fold:
                 self.doubted = record.body
             case Kind.ACCEPTED:
                 self.doubted = None
+            case Kind.GRANTED:
+                self._grant(record.body)
             case _:
                 pass
+
+    def _grant(self, body: Mapping[str, Any]) -> None:
+        """Widen what holds for the run."""
+        if body.get("scopes"):
+            both = {*(self.terms.get("scopes") or ()), *body["scopes"]}
+            self.terms["scopes"] = sorted(both)
+        if body.get("budget"):
+            self.terms["budget"] = {**(self.terms.get("budget") or {}), **body["budget"]}
 
     def row_of(self, state: OperationState) -> int:
         """Give the place of an operation in the list that `show` prints, from 1.
@@ -320,6 +364,14 @@ class Fold:
         """Give the last executing owner before `epoch`."""
         earlier = [o for o in self.openings if o.epoch < epoch and o.role == "runner"]
         return earlier[-1] if earlier else None
+
+
+def _above(op: str) -> Iterator[str]:
+    """Give the identities above an operation, from the inside out."""
+    above = op.rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
 
 
 def status_of(fold: Fold, held: bool, unknown: int) -> RunStatus:

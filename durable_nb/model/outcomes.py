@@ -49,6 +49,7 @@ class Kind(StrEnum):
     UNDECIDED = "undecided"  #: a reconciler looked and could not tell
     EVIDENCE = "evidence"  #: something learnt after the fact
     CONTESTED = "contested"  #: a verdict that came second
+    RESERVED = "reserved"  #: what an attempt may cost at most, should it leave no outcome
 
     # of the run
     BORN = "born"
@@ -60,6 +61,8 @@ class Kind(StrEnum):
     DOUBTED = "doubted"  #: records are known to be lost
     ACCEPTED = "accepted"  #: a person accepts the loss
     ADOPTED = "adopted"  #: a person says why the run is found in another folder
+    GRANTED = "granted"  #: a person widens its scopes or its budget
+    IDENTIFIED = "identified"  #: the account that it acts for
 
 
 #: Kinds that decide an outcome; the others of an operation are remarks.

@@ -1,12 +1,14 @@
 """Errors carry facts, survive pickling, and say what to do."""
 
+import ast
 import inspect
 import pickle
+import shlex
 from types import SimpleNamespace
 
 import pytest
 
-from durable_nb.model import errors
+from durable_nb.model import control, errors
 
 OP = SimpleNamespace(id="s#1", outcome="unknown")
 VALUES = {
@@ -15,11 +17,12 @@ VALUES = {
     "replayed": False, "step": "s", "where": "", "parent": "p#1", "effect": "external",
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
     "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
+    "missing": ("a:read", "b's \"own\""), "spent": ("usd",), "told": "$5.00 of $5.00",
 }  # fmt: skip
 
 CLASSES = [
     c
-    for c in vars(errors).values()
+    for c in (vars(errors) | vars(control)).values()
     if inspect.isclass(c)
     and issubclass(c, errors.DurableError | errors.DurableSignal)
     and c not in (errors.DurableError, errors.DurableSignal, errors.NotApplied)
@@ -60,3 +63,16 @@ def test_a_doubt_shows_five_lines_and_ends_with_what_settles_it():
     assert len(lines) == 5
     assert 'run.confirm("s#1"' in lines[3]
     assert 'run.deny("s#1"' in lines[4]
+
+
+def test_a_refusal_ends_with_the_lines_that_grant_it():
+    """Also where a scope has quotes in it: what is shown is right Python, and right in a shell."""
+    denied = make(control.ScopeDenied).lines()
+    spent = make(control.BudgetExceeded).lines()
+
+    assert len(denied) == len(spent) == 5
+    call = ast.parse(denied[3].partition(":")[2].strip(), mode="eval").body
+    assert [a.value for a in call.args] == list(VALUES["missing"])
+    assert shlex.split(denied[4].partition(":")[2])[3:5] == list(VALUES["missing"])
+    assert ast.parse(spent[3].partition(":")[2].strip(), mode="eval")
+    assert shlex.split(spent[4].partition(":")[2])[:4] == ["durable-nb", "grant", "r", "--usd"]
