@@ -18,6 +18,7 @@ from durable_nb.engine.options import http_rejected
 from durable_nb.engine.recover import Recovered, recover
 from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
+from durable_nb.engine.stage import Stage
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
@@ -42,6 +43,7 @@ from durable_nb.model.errors import (
     NotRecordable,
     NotTrusted,
     OperationMissing,
+    OutputUnknown,
     OwnerRefused,
     ResultLost,
     ResultNotLoadable,
@@ -246,6 +248,7 @@ __all__ = [
     "Operation",
     "OperationMissing",
     "OperationView",
+    "OutputUnknown",
     "OwnerRefused",
     "Recovered",
     "Report",
@@ -257,6 +260,7 @@ __all__ = [
     "RunDamaged",
     "RunHeld",
     "RunMissing",
+    "Stage",
     "StaleOwner",
     "StatusView",
     "Step",

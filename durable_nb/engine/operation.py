@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine import produced, validation
 from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
@@ -64,6 +65,8 @@ class Operation(Managed):
         To hand to the receiver; the same for each attempt.
     known : FacetSet
         What its result depends on, but for its inputs.
+    produced : dict
+        The files that it has made, as they are: path to digest and text.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -87,6 +90,7 @@ class Operation(Managed):
             "facets": known.digest,
         }
         self.known = known
+        self.produced: dict[str, Any] = {}
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
@@ -152,6 +156,15 @@ class Operation(Managed):
     def called(self) -> set[str]:
         """The names that the program has called beside it, in this pass."""
         return self._parent.called(self._origin)
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What a result stands on that is recorded now."""
+        return {**self.facets, "produced": self.produced} if self.produced else self.facets
+
+    def refuse_missing_files(self) -> None:
+        """Refuse to begin where a file that it uses is not there."""
+        produced.refuse_missing(self.id, self.options.uses, self.known)
 
     def definition(self) -> list[Draft]:
         """Draft the record of its facets, where the run does not know them yet."""
@@ -304,8 +317,9 @@ class Operation(Managed):
         try:
             if self.options.record is not None:
                 value = self.options.record(value)
-            if self.options.validate is not None and self.options.validate(value) is False:
-                raise ValueError(f"validate refused the result {values.preview(value)}")
+            if self.options.validate is not None:
+                validation.check(self.options.validate, value)
+            self.produced = produced.take(self.options.produces)
             self._refuse_changed_inputs()
             text, show = values.encode(value, run.artifacts), self.options.preview
             shown = {} if show is None else {"preview": show(value)}
@@ -322,7 +336,8 @@ class Operation(Managed):
         self._value = values.decode(text, run.artifacts)
         state = run.fold.operations[self.id]
         asked = came_out_differently(self, state, self._value)
-        self._append(Kind.COMPLETED, *asked, result=text, **shown)
+        made = {"produced": self.produced} if self.produced else {}
+        self._append(Kind.COMPLETED, *asked, result=text, **shown, **made)
 
     def _warn_of_secret(self, value: Any, text: str) -> None:
         """Say once a step where its result holds a secret: it is the user's, and kept as it is."""

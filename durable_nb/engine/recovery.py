@@ -124,6 +124,7 @@ def reach(op: Operation) -> Core[None]:
             now = run.clock.now()
             outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
             if outcome is Outcome.INCOMPLETE and _may_run(op, state):
+                op.refuse_missing_files()
                 run.live[op.id] = op
                 break
         if state is not None and outcome is Outcome.COMPLETED and standing.still_stands(op, state):

@@ -16,6 +16,7 @@ from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
+from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.trajectory import Surroundings, Trajectory
 from durable_nb.journal import deferred_interrupts
@@ -111,9 +112,12 @@ class Run(Trajectory):
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
         known = self.facets_of(options, code)
-        return lambda: Operation(
-            self, scope, taken, options, inputs, known, origin, lineage, advice
-        )
+
+        def make() -> Operation:
+            found = self.with_files(options, known)  # an attempt reads what is there by then
+            return Operation(self, scope, taken, options, inputs, found, origin, lineage, advice)
+
+        return make
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)
@@ -208,6 +212,30 @@ class Run(Trajectory):
             have ended.
         """
         return fanout.run_map(self, fn, items, key=key, limit=limit, options=options)
+
+    def stage(
+        self, name: str, *, outputs: Iterable[str], validate: Any = None, **options: Any
+    ) -> Stage:
+        """Open a container that is completed only once it has produced all of its outputs.
+
+        Parameters
+        ----------
+        name : str
+            The stage's name.
+        outputs : iterable of str
+            What it has to produce, each with ``stage[name] = value``.
+        validate : Mapping, callable or class, optional
+            What each output has to pass, by name; or one for the dict of all.
+        **options
+            Step options, see `durable_nb.step`. The effect is ``none``, so that it may open steps.
+
+        Returns
+        -------
+        Stage
+            For ``with`` or ``async with``. Left with an output missing or refused, it is not
+            completed, and says which; ``stage.result`` is the dict of all.
+        """
+        return make_stage(self, name, outputs, validate, options)
 
     @contextmanager
     def branch(self, name: str, *, key: object = None) -> Iterator[None]:

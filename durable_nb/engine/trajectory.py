@@ -16,9 +16,11 @@ from durable_nb.engine import calls, settle, standing, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.facets import Gatherer
 from durable_nb.engine.options import Options
+from durable_nb.engine.produced import used
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import own_facets, recorded_facets
+from durable_nb.engine.validation import schema_of
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
@@ -208,7 +210,12 @@ class Trajectory:
 
     def facets_of(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
-        return self._gatherer.gather(self.own_facets, code, options.declared)
+        schema = schema_of(options.validate)
+        return self._gatherer.gather(self.own_facets, code, schema, options.declared)
+
+    def with_files(self, options: Options, known: FacetSet) -> FacetSet:
+        """Add the files that an operation uses, as they are at this moment."""
+        return self._gatherer.gather(known, used(options.uses)) if options.uses else known
 
     def definition(self, known: FacetSet) -> list[Draft]:
         """Draft the record of a set of facets, where it is not on record yet."""

@@ -54,7 +54,8 @@ class OperationState:
     intent : Mapping
         Body of the last `intended` record: inputs, code, idempotency key and so on.
     basis : Mapping
-        The facets (``inputs``, and the digest of the others) that the recorded result stands on.
+        The facets (``inputs``, the digest of the others, and ``produced`` files) that the recorded
+        result stands on.
     result : str or None
         The recorded result, as `values.encode` gave it.
     preview : str or None
@@ -150,6 +151,8 @@ class OperationState:
             new |= {"former": None, "vouched": kind is Kind.CONFIRMED}
         if kind in _RESULTS or kind is Kind.OBSERVED:
             new["basis"] = body.get("basis") or self.intent
+            if body.get("produced"):
+                new["basis"] = {**new["basis"], "produced": body["produced"]}
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:
