@@ -65,6 +65,8 @@ class Operation(Managed):
         To hand to the receiver; the same for each attempt.
     known : FacetSet
         What its result depends on, but for its inputs.
+    undoes : dict or None
+        Which operation it takes back, for a compensation.
     produced : dict
         The files that it has made, as they are: path to digest and text.
     block : weakref of Block, or None
@@ -90,6 +92,7 @@ class Operation(Managed):
             "facets": known.digest,
         }
         self.known = known
+        self.undoes: dict[str, Any] | None = None
         self.produced: dict[str, Any] = {}
         self.block: weakref.ref[Block] | None = None
         self.source = ""
@@ -248,6 +251,8 @@ class Operation(Managed):
         }
         if self.cell:
             body["cell"] = self.cell
+        if self.undoes is not None:
+            body["undoes"] = self.undoes
         rides = options.effect is Effect.NONE or (
             options.effect is Effect.IDEMPOTENT and options.key_ttl is None
         )

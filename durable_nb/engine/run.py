@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from durable_nb import values
 from durable_nb.engine import calls, fanout
+from durable_nb.engine.compensation import compensate
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
@@ -108,6 +109,8 @@ class Run(Trajectory):
                 name, options.key, origin, single=options.single, open_ended=self._open_ended
             )
             seen = scope.observe(origin)
+        if options.compensate is not None:
+            self.undoing[taken] = options.compensate
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
@@ -267,6 +270,40 @@ class Run(Trajectory):
             yield
         finally:
             set_frame(before)
+
+    def compensate(
+        self, op: object, reason: str = "", *, undo: Callable[..., Any] | None = None
+    ) -> Any:
+        """Take the effect of a completed operation back, and invalidate it.
+
+        What takes it back is an operation of its own: external, with its own idempotency key, run
+        once whatever happens, unknown if it is interrupted. Once it is completed or confirmed, the
+        operation that it took back is invalidated with it, and done again when it is reached.
+
+        Parameters
+        ----------
+        op
+            A view, an id, a unique name, or the row number that `show` prints.
+        reason : str
+            Kept in the history.
+        undo : callable, optional
+            ``undo(op)`` takes the effect back; it is given the `OperationView`, with its result,
+            and its own ``idempotency_key`` if it has a parameter of that name. Default: the
+            step's ``compensate=``, where the step was reached in this kernel.
+
+        Returns
+        -------
+        OperationView
+            Of the operation, invalidated; for an async `undo` something to await.
+
+        Raises
+        ------
+        VerdictRefused
+            There is nothing to take back, or nobody said how. Nothing was changed.
+        UnknownOutcome
+            The effect may or may not have been taken back: settle that operation.
+        """
+        return compensate(self, op, reason, undo)
 
     # -- opening and closing ---------------------------------------------------------------
 

@@ -112,7 +112,7 @@ def in_its_place(op: Operation) -> None:
     if op.options.effect is Effect.NONE:
         return
     now = run.clock.now()
-    beside = [s for s in run.states() if s.place.parent == place.parent]
+    beside = [s for s in run.states() if s.place.parent == place.parent and s.undoes is None]
     if any(s.place.name == place.name for s in beside):
         return
     for s in beside:
@@ -137,6 +137,7 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> li
         for s in run.states()
         if s.first_seq > state.first_seq
         and s.effect is Effect.EXTERNAL
+        and s.undoes is None
         and s.outcome(now) is Outcome.COMPLETED
         and not s.id.startswith(op.id + "/")
     ]

@@ -20,6 +20,7 @@ from durable_nb.engine.produced import used
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import own_facets, recorded_facets
+from durable_nb.engine.undone import undone
 from durable_nb.engine.validation import schema_of
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
@@ -121,6 +122,7 @@ class Trajectory:
         self.live: dict[str, Operation] = {}
         self.sources: dict[str, str] = {}
         self.reconcilers: dict[str, Options] = {}
+        self.undoing: dict[str, Callable[..., Any]] = {}
         self.previews: dict[str, tuple[int, str]] = {}
         self.expected = tuple(expected)
         self.headline, self.copied = "", False
@@ -149,6 +151,7 @@ class Trajectory:
         """
         with deferred_interrupts():
             self.check_owner()
+            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now()))
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
                 for record in records:
@@ -332,7 +335,9 @@ class Trajectory:
         body = {"evidence": values.redact(evidence)}
         return self.view(settle.give(self, Verdict.DENY, op, body))
 
-    def invalidate(self, op: object, reason: str, *, effect: str | None = None) -> Cascade:
+    def invalidate(
+        self, op: object, reason: str, *, effect: str | Mapping[str, str] | None = None
+    ) -> Cascade:
         """Record that a result no longer counts: it is done again, under a new key.
 
         Parameters
@@ -341,8 +346,9 @@ class Trajectory:
             As for `confirm`.
         reason : str
             Kept in the history.
-        effect : {"stands", "compensated"}, optional
-            What became of the effect; needed where an external one is completed.
+        effect : {"stands", "compensated"} or Mapping, optional
+            What became of the effect; needed where an external one is completed. A mapping of
+            operation ids gives each completed external effect its own answer.
 
         Returns
         -------

@@ -120,6 +120,11 @@ class OperationState:
             return str(self.intent["idempotency_key"])
         return identity.idempotency_key(run_id, self.id, self.generation)
 
+    @property
+    def undoes(self) -> Mapping[str, Any] | None:
+        """What a compensation takes back: ``op`` and ``generation``; `None` for all else."""
+        return self.intent.get("undoes")
+
     def outcome(self, now: datetime) -> Outcome:
         """Look the outcome up; `now` matters only where a provider forgets keys."""
         effect = self.effect

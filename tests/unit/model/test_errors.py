@@ -15,6 +15,7 @@ VALUES = {
     "replayed": False, "step": "s", "where": "", "parent": "p#1", "effect": "external",
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
     "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
+    "outputs": ("a", "b"), "declared": False,
 }  # fmt: skip
 
 CLASSES = [
