@@ -106,7 +106,7 @@ def _undo_of(run: Run, state: OperationState) -> Callable[..., Any]:
     name = state.place.name
     found = run.undoing.get(state.id)
     others = [fn for op, fn in run.undoing.items() if parse(op).name == name]
-    if found is None and others and all(fn is others[0] for fn in others):
+    if found is None and others and all(fn == others[0] for fn in others):
         found = others[0]
     if found is None:
         why = (
