@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from durable_nb import values
+from durable_nb.engine import validation
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
@@ -74,13 +75,19 @@ class Cell(Managed):
             check_step_name(options.name),
             given,
             inputs={name: self._namespace[name] for name in options.inputs},
-            code=FacetSet() if self.container else self._code(),
+            code=self._with_checks(FacetSet() if self.container else self._code()),
         )
         return make()
 
     def _code(self) -> FacetSet:
         text = f"{self._facts.source.digest}\n{self._options.shape()}"
         return FacetSet.of({"code": Part(hashlib.sha256(text.encode()).hexdigest()[:32])})
+
+    def _with_checks(self, code: FacetSet) -> FacetSet:
+        """Add the validators of `--validate`, as they are defined now."""
+        self._checks = {name: self._namespace[fn] for name, fn in self._options.validate}
+        schema = validation.schema_of(self._checks or None)
+        return FacetSet.of({**code.parts, **schema.parts}, code.unwatched)
 
     # -- what the wrapped body uses ------------------------------------------------------
 
@@ -252,6 +259,9 @@ class Cell(Managed):
         self._left = names.difference(
             self._options.name, self._before, self._namespace, self._facts, self._options.outputs
         )
+        if self._checks:
+            bound = {n: self._namespace[n] for n in self._checks if n in self._namespace}
+            validation.check(self._checks, bound)
         lost = sorted(set(self._left.changed) & set(self._left.dropped))
         if lost:
             self._run.say(
