@@ -112,7 +112,7 @@ def in_its_place(op: Operation) -> None:
     if op.options.effect is Effect.NONE:
         return
     now = run.clock.now()
-    beside = [s for s in run.states() if s.place.parent == place.parent and s.undoes is None]
+    beside = [s for s in run.states() if s.place.parent == place.parent]
     if any(s.place.name == place.name for s in beside):
         return
     for s in beside:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from support.child import Bench
 
 import durable_nb as dnb
 
@@ -297,6 +298,46 @@ def test_nobody_can_invalidate_it_twice(open_run, shop):
         run.compensate("charge", undo=undo)
         assert list(run.history("charge")["kind"])[-2:] == ["completed", "invalidated"]
         assert run.fold.operations["charge#1"].generation == 1
+
+
+def test_what_was_done_anew_is_not_undone_by_an_older_compensation(open_run, shop):
+    """It is about one effect, the one that it was given; an answer that comes late is too."""
+    shop.error = TimeoutError("no answer")
+    with open_run() as run:
+        charge(run, shop)
+        with pytest.raises(dnb.UnknownOutcome):
+            run.compensate("charge")
+        run.deny(UNDO)
+        run.invalidate("charge", "by hand", effect="stands")
+    with open_run() as run:
+        charge(run, shop)
+        run.confirm(run.get(UNDO), "it was given back after all")
+        assert run.get("charge").outcome == "completed"
+
+
+PROGRAM = """
+def charge():
+    return 1
+
+with dnb.run("r", store=store) as run:
+    run.call(charge)
+    if more:
+        run.compensate("charge", undo=lambda op: None)
+    else:
+        run.step("mail").call(charge)
+        tell(outcomes=outcomes(run))
+"""
+
+
+def test_a_compensation_stands_in_no_steps_place(tmp_path):
+    """The program goes on with a new step where one kernel took an effect back; nobody is asked."""
+    bench = Bench(tmp_path)
+    bench.run(PROGRAM, "compensate").ok()
+
+    seen = bench.run(PROGRAM).ok().facts
+
+    assert set(seen["outcomes"].values()) == {"completed"}
+    assert len(seen["outcomes"]) == 3
 
 
 # -- cascades ------------------------------------------------------------------------------------
