@@ -19,6 +19,7 @@ from durable_nb.engine.options import http_rejected
 from durable_nb.engine.recover import Recovered, recover
 from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
+from durable_nb.engine.stage import Stage
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
@@ -44,6 +45,7 @@ from durable_nb.model.errors import (
     NotRecordable,
     NotTrusted,
     OperationMissing,
+    OutputUnknown,
     OwnerRefused,
     ResultLost,
     ResultNotLoadable,
@@ -250,6 +252,7 @@ __all__ = [
     "Operation",
     "OperationMissing",
     "OperationView",
+    "OutputUnknown",
     "OwnerRefused",
     "Recovered",
     "Report",
@@ -262,6 +265,7 @@ __all__ = [
     "RunHeld",
     "RunMissing",
     "ScopeDenied",
+    "Stage",
     "StaleOwner",
     "StatusView",
     "Step",

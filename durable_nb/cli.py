@@ -14,7 +14,7 @@ from durable_nb import __version__
 from durable_nb.engine import store as stores
 from durable_nb.engine.permits import budget_of, scopes_of
 from durable_nb.faces import keeping, look, show, verdicts
-from durable_nb.faces.arguments import parse_reconcilers, parse_result, telling
+from durable_nb.faces.arguments import parse_reconcilers, parse_result, parse_undo, telling
 from durable_nb.faces.output import (
     DONE,
     ERROR,
@@ -291,6 +291,33 @@ def rerun(face: Face, name: str, op: str, reason: str) -> int:
       durable-nb rerun refund-17 'plan#1' --reason "the prompt is better now"
     """
     verdicts.give(face, name, "rerun", op, {"reason": reason})
+    return DONE
+
+
+@cli.command()
+@_run
+@_op
+@click.option(
+    "--with",
+    "undo",
+    required=True,
+    metavar="MODULE:FUNCTION",
+    help="This importable function takes the effect back; it is given the operation.",
+)
+@_reason
+@verb
+def compensate(face: Face, name: str, op: str, undo: str, reason: str) -> int:
+    r"""Take the effect of a completed operation back.
+
+    The function is called once, as an operation of its own. The operation that it takes back is
+    invalidated with it. Only a function that can be imported is reached from here; one of a
+    notebook is called there: run.compensate.
+
+    \b
+    Example:
+      durable-nb compensate refund-17 charge --with shop.undo:refund --reason "wrong customer"
+    """
+    verdicts.compensate(face, name, op, parse_undo(undo), reason)
     return DONE
 
 

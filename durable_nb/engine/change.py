@@ -114,7 +114,8 @@ class Cost:
     @classmethod
     def of(cls, fold: Fold, state: OperationState) -> Cost:
         """Total an operation and all that began after it."""
-        tail = [s for s in fold.operations.values() if s.first_seq >= state.first_seq]
+        later = (s for s in fold.operations.values() if s.first_seq >= state.first_seq)
+        tail = [s for s in later if s.undoes is None]
         return cls(
             len(tail),
             sum(s.duration_s or 0.0 for s in tail),

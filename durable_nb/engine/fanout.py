@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
 from durable_nb.engine.options import Options
-from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async
+from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async, refuse_timeout
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
@@ -40,6 +40,7 @@ def run_map(
     if isinstance(fn, Step):
         base, name, fn = fn.settings, fn.step_name, fn.fn
     base = base.with_(options)
+    refuse_timeout(fn, base)
     frame, work = frame_of(run), list(items)
     makers = [_take(run, frame, fn, item, key, name, base) for item in work]
     jobs = list(zip(makers, work, strict=True))
@@ -97,13 +98,17 @@ async def _gather(fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: 
 def _threads(
     run: Run, fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int
 ) -> list[Any]:
-    stopped = threading.Event()
+    stopped, interrupted = threading.Event(), threading.Event()
+
+    def pause(seconds: float) -> None:
+        if interrupted.wait(seconds):  # Ctrl-C: no further attempt
+            raise asyncio.CancelledError
 
     def one(make: _Make, item: Any) -> Any:
         if stopped.is_set():
             raise asyncio.CancelledError
         try:
-            return _blocking(make, fn, (item,), _injector(fn, {}))
+            return _blocking(make, fn, (item,), _injector(fn, {}), pause)
         except BaseException:
             stopped.set()
             raise
@@ -119,6 +124,7 @@ def _threads(
     except BaseException:
         # interrupted: what has not begun is dropped; what is in flight stays live and records
         stopped.set()
+        interrupted.set()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine import produced, validation
 from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
@@ -66,6 +67,10 @@ class Operation(Managed):
         To hand to the receiver; the same for each attempt.
     known : FacetSet
         What its result depends on, but for its inputs.
+    undoes : dict or None
+        Which operation it takes back, for a compensation.
+    produced : dict
+        The files that it has made, as they are: path to digest and text.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -90,6 +95,8 @@ class Operation(Managed):
             "facets": known.digest,
         }
         self.known, self._code = known, code
+        self.undoes: dict[str, Any] | None = None
+        self.produced: dict[str, Any] = {}
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
@@ -156,6 +163,15 @@ class Operation(Managed):
     def called(self) -> set[str]:
         """The names that the program has called beside it, in this pass."""
         return self._parent.called(self._origin)
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What a result stands on that is recorded now."""
+        return {**self.facets, "produced": self.produced} if self.produced else self.facets
+
+    def refuse_missing_files(self) -> None:
+        """Refuse to begin where a file that it uses is not there."""
+        produced.refuse_missing(self.id, self.options.uses, self.known)
 
     def definition(self) -> list[Draft]:
         """Draft the record of its facets, where the run does not know them yet."""
@@ -268,6 +284,8 @@ class Operation(Managed):
         }
         if self.cell:
             body["cell"] = self.cell
+        if self.undoes is not None:
+            body["undoes"] = self.undoes
         rides = not run.budget and (
             options.effect is Effect.NONE
             or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)
@@ -338,8 +356,9 @@ class Operation(Managed):
         try:
             if self.options.record is not None:
                 value = self.options.record(value)
-            if self.options.validate is not None and self.options.validate(value) is False:
-                raise ValueError(f"validate refused the result {values.preview(value)}")
+            if self.options.validate is not None:
+                validation.check(self.options.validate, value)
+            self.produced = produced.take(self.options.produces)
             self._refuse_changed_inputs()
             text, again = values.round_trip(value, run.artifacts)
             show = self.options.preview
@@ -357,7 +376,8 @@ class Operation(Managed):
         state = run.fold.operations[self.id]
         self._let_go_of_outgrown()
         asked = came_out_differently(self, state, again)
-        self._append(Kind.COMPLETED, *asked, result=text, **shown)
+        made = {"produced": self.produced} if self.produced else {}
+        self._append(Kind.COMPLETED, *asked, result=text, **shown, **made)
         self._value = again
 
     def _let_go_of_outgrown(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 from uuid import UUID
 
+from durable_nb.engine import validation
 from durable_nb.engine.facets import Code, declared
 from durable_nb.model.errors import NotApplied
 from durable_nb.model.facets import FacetSet
@@ -44,8 +46,9 @@ class Options:
         What proves that nothing happened outside.
     key_ttl : float or None
         Seconds for which the receiver remembers an idempotency key.
-    validate : callable or None
-        Raises, or returns False, when a result must not be recorded.
+    validate : callable, class, Mapping or None
+        Raises, or returns False, when a result must not be recorded; a class with
+        ``model_validate``; or for a mapping, one of these by name.
     record : callable or None
         Turns what the body returned into what is recorded and returned.
     retries : int
@@ -83,7 +86,7 @@ class Options:
     settle_after: float = SETTLE_AFTER_S
     not_applied: tuple[type[BaseException], ...] | Callable[[BaseException], bool] | None = None
     key_ttl: float | None = None
-    validate: Callable[[Any], Any] | None = None
+    validate: Any = None
     record: Callable[[Any], Any] | None = None
     retries: int = 0
     timeout: float | None = None
@@ -129,10 +132,18 @@ class Options:
             new["not_applied"] = (new["not_applied"],)
         for name in ("uses", "produces", "requires"):
             if name in new:
-                new[name] = _texts(name, new[name])
+                new[name] = texts(name, new[name])
         if new.get("facets") is not None:
             new["declared"] = declared(new["facets"])
-        return replace(self, **new)
+        _refuse_misfits(new)
+        options = replace(self, **new)
+        both = sorted(set(options.uses) & set(options.produces))
+        if both:
+            raise TypeError(
+                f"uses= and produces= both name {', '.join(both)}: a file that its own step "
+                "changes would be found changed on each resume; write to another file"
+            )
+        return options
 
     def proves_nothing_happened(self, error: BaseException) -> bool:
         """Tell whether this error is proof that the effect did not happen."""
@@ -149,8 +160,27 @@ _NAMES: Final = frozenset(f.name for f in fields(Options))
 _INTERNAL: Final = frozenset({"code", "single", "preview", "declared"})
 
 
-def _texts(name: str, given: object) -> tuple[str, ...]:
-    """Take one text, or several."""
+def _refuse_misfits(new: Mapping[str, Any]) -> None:
+    """Refuse options of the wrong kind, which would fail, or do nothing, only later."""
+    retries, timeout = new.get("retries", 0), new.get("timeout")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise TypeError(f"retries={retries!r}: it is a whole number of further attempts, 0 or more")
+    if timeout is not None:
+        number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not number or not math.isfinite(timeout) or timeout <= 0:
+            raise TypeError(f"timeout={timeout!r}: it is a number of seconds, more than 0")
+    validate, undo = new.get("validate"), new.get("compensate")
+    if validate is not None and not validation.fits(validate):
+        raise TypeError(
+            f"validate={validate!r}: it is a plain function, a class with model_validate, or a "
+            "mapping of names to these"
+        )
+    if undo is not None and not callable(undo):
+        raise TypeError(f"compensate={undo!r}: it is a function that takes the operation")
+
+
+def texts(name: str, given: object) -> tuple[str, ...]:
+    """Take one text, or several, for an option of that name."""
     several = [given] if isinstance(given, str | os.PathLike) else given
     if isinstance(several, Iterable):
         texts = [os.fspath(t) if isinstance(t, os.PathLike) else t for t in several]

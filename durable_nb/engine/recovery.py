@@ -124,6 +124,7 @@ def reach(op: Operation) -> Core[None]:
             now = run.clock.now()
             outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
             if outcome is Outcome.INCOMPLETE and _may_run(op, state):
+                op.refuse_missing_files()
                 run.live[op.id] = op
                 break
         if state is not None and outcome is Outcome.COMPLETED and standing.still_stands(op, state):
@@ -194,14 +195,19 @@ def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, 
 
 
 def _may_run(op: Operation, state: OperationState | None) -> bool:
-    """Refuse a new operation while something in the run is unknown or undecided."""
+    """Refuse a new operation while something in the run is unknown or undecided.
+
+    Compensations are exempt: they make a doubt smaller. What is lost may have been one, though.
+    """
     run = op.run
     doubts = [s for s in run.unknown_states() if not _within(s, op)]
-    if doubts:
+    if doubts and op.undoes is None:
         views = [run.view(s) for s in doubts]
         raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
+    if op.undoes is not None:
+        return True
     standing.undecided(op, _within)
     permits.check(op)
     if state is None:

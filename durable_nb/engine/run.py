@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from durable_nb import values
 from durable_nb.engine import calls, fanout
+from durable_nb.engine.compensation import compensate
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
@@ -18,6 +19,7 @@ from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
+from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings, Trajectory
@@ -136,6 +138,8 @@ class Run(Trajectory):
                 name, options.key, origin, single=options.single, open_ended=self._open_ended
             )
             seen = scope.observe(origin)
+        if options.compensate is not None:
+            self.undoing[taken] = options.compensate
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
@@ -143,8 +147,10 @@ class Run(Trajectory):
         known = self.gathered(options, found)
 
         def make() -> Operation:
+            with_files = self.with_files(options, known)  # an attempt reads what is there by then
+            looked = (code, found)
             return Operation(
-                self, scope, taken, options, inputs, known, (code, found), origin, lineage, advice
+                self, scope, taken, options, inputs, with_files, looked, origin, lineage, advice
             )
 
         return make
@@ -243,6 +249,30 @@ class Run(Trajectory):
         """
         return fanout.run_map(self, fn, items, key=key, limit=limit, options=options)
 
+    def stage(
+        self, name: str, *, outputs: Iterable[str], validate: Any = None, **options: Any
+    ) -> Stage:
+        """Open a container that is completed only once it has produced all of its outputs.
+
+        Parameters
+        ----------
+        name : str
+            The stage's name.
+        outputs : iterable of str
+            What it has to produce, each with ``stage[name] = value``.
+        validate : Mapping, callable or class, optional
+            What each output has to pass, by name; or one for the dict of all.
+        **options
+            Step options, see `durable_nb.step`. The effect is ``none``, so that it may open steps.
+
+        Returns
+        -------
+        Stage
+            For ``with`` or ``async with``. Left with an output missing or refused, it is not
+            completed, and says which; ``stage.result`` is the dict of all.
+        """
+        return make_stage(self, name, outputs, validate, options)
+
     @contextmanager
     def branch(self, name: str, *, key: object = None) -> Iterator[None]:
         """Open a scope of its own, so that concurrent loops count apart.
@@ -273,6 +303,40 @@ class Run(Trajectory):
             yield
         finally:
             set_frame(before)
+
+    def compensate(
+        self, op: object, reason: str = "", *, undo: Callable[..., Any] | None = None
+    ) -> Any:
+        """Take the effect of a completed operation back, and invalidate it.
+
+        What takes it back is an operation of its own: external, with its own idempotency key, run
+        once whatever happens, unknown if it is interrupted. Once it is completed or confirmed, the
+        operation that it took back is invalidated with it, and done again when it is reached.
+
+        Parameters
+        ----------
+        op
+            A view, an id, a unique name, or the row number that `show` prints.
+        reason : str
+            Kept in the history.
+        undo : callable, optional
+            ``undo(op)`` takes the effect back; it is given the `OperationView`, with its result,
+            and its own ``idempotency_key`` if it has a parameter of that name. Default: the
+            step's ``compensate=``, where the step was reached in this kernel.
+
+        Returns
+        -------
+        OperationView
+            Of the operation, invalidated; for an async `undo` something to await.
+
+        Raises
+        ------
+        VerdictRefused
+            There is nothing to take back, or nobody said how. Nothing was changed.
+        UnknownOutcome
+            The effect may or may not have been taken back: settle that operation.
+        """
+        return compensate(self, op, reason, undo)
 
     # -- opening and closing ---------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import getpass
-import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,6 +143,7 @@ def dependants(run: Trajectory, state: OperationState) -> Cascade:
         s.id
         for s in run.states()
         if s.first_seq > state.first_seq
+        and s.undoes is None
         and s.id not in below
         and not state.id.startswith(s.id + "/")
     ]
@@ -178,34 +178,61 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             refusal = "nothing that it depends on was found changed, so there is nothing to keep."
         if refusal:
             raise VerdictRefused(state.id, str(verdict), refusal, [run.view(state)])
-        drafts = [Draft(state.id, RECORDED_AS[verdict], full)]
         if verdict is Verdict.INVALIDATE:
-            drafts += _cascade(run, state, full)
+            drafts = _cascade(run, state, full)
+        else:
+            drafts = [Draft(state.id, RECORDED_AS[verdict], full)]
         run.append(*drafts)
         return run.fold.operations[state.id]
 
 
 def _cascade(run: Trajectory, state: OperationState, body: Mapping[str, Any]) -> list[Draft]:
-    """Invalidate the descendants that count, with what became of their effects."""
-    now, drafts = run.clock.now(), []
-    affected = [s for s in run.states() if s.id.startswith(state.id + "/")]
-    for s in itertools.chain([state], affected):
+    """Invalidate an operation and the descendants that count, with what became of each effect."""
+    now, kind = run.clock.now(), RECORDED_AS[Verdict.INVALIDATE]
+    affected = [state, *(s for s in run.states() if s.id.startswith(state.id + "/"))]
+    for s in affected:
         if s.outcome(now) is Outcome.UNKNOWN:
             raise VerdictRefused(
                 state.id, "invalidate", f"{s.id} below it is unknown; confirm or deny it first."
             )
-        done = s.outcome(now) is Outcome.COMPLETED
-        if done and s.effect is Effect.EXTERNAL and body.get("effect_is") not in FATES:
-            raise VerdictRefused(
-                state.id,
-                "invalidate",
-                f"the effect of {s.id} happened; say what becomes of it: "
-                'effect="stands" (it stays, and a rerun adds another) or '
-                'effect="compensated" (it was undone).',
-            )
-        if done and s is not state:
-            drafts.append(Draft(s.id, RECORDED_AS[Verdict.INVALIDATE], {**body, "with": state.id}))
+    done = [s for s in affected if s.outcome(now) is Outcome.COMPLETED]
+    fates = _fates(state, [s for s in done if s.effect is not Effect.NONE], body.get("effect_is"))
+    drafts = []
+    for s in done:
+        below = {} if s is state else {"with": state.id}
+        drafts.append(Draft(s.id, kind, {**body, "effect_is": fates.get(s.id), **below}))
     return drafts
+
+
+def _fates(
+    state: OperationState, happened: Sequence[OperationState], said: object
+) -> dict[str, object]:
+    """Give what became of each effect: one answer for all, or one for each.
+
+    An external effect needs one; of an idempotent one it is kept if it was given.
+    """
+    ids = [s.id for s in happened]
+    answers = dict(said) if isinstance(said, Mapping) else dict.fromkeys(ids, said)
+    foreign = sorted(str(op) for op in answers if op not in ids)
+    if foreign:
+        why = f"effect= names {', '.join(foreign)}, which is no completed effect of it; those are "
+        raise VerdictRefused(state.id, "invalidate", f"{why}{', '.join(ids) or 'none'}.")
+    open_ = [
+        s.id
+        for s in happened
+        if answers.get(s.id) not in FATES
+        and (s.effect is Effect.EXTERNAL or answers.get(s.id) is not None)
+    ]
+    if open_:
+        each = f", or one answer for each: effect={{{open_[0]!r}: ...}}" if len(ids) > 1 else ""
+        raise VerdictRefused(
+            state.id,
+            "invalidate",
+            f"the effect of {', '.join(open_)} happened; say what becomes of it: "
+            'effect="stands" (it stays, and a rerun adds another) or '
+            f'effect="compensated" (it was undone){each}.',
+        )
+    return answers
 
 
 def adoption(how: Adoption, folder_id: Sequence[int], reason: str = "") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.engine import produced
 from durable_nb.engine.change import Change, Cost, compare, inputs_only, policy_for
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
@@ -42,15 +43,17 @@ def still_stands(op: Operation, state: OperationState) -> bool:
     changes = compare(
         state.basis, op.facets, run.fold.known, op.known, inputs_only=inputs_only(state)
     )
+    changes += _of_files(op, state)
     if not changes:
         withdraw(op, state)
         return True
     what = "; ".join(map(str, changes))
     policy = policy_for(op.options.on_change, state, changes, run.fold, partial(cost, run, state))
-    body = {**_about(changes), "actor": "policy", "basis": op.facets}
+    body = {**_about(changes), "actor": "policy", "basis": op.basis}
     if policy == "ask":
-        ask(run, state, changes, op.facets, op.definition())
+        ask(run, state, changes, op.basis, op.definition())
     if policy == "rerun":
+        op.refuse_missing_files()  # while its record is as it was
         run.say(f"{op.id}: running again, because this changed: {what}")
         run.append(*op.definition(), Draft(op.id, Kind.RERUN, body))
         return False
@@ -60,6 +63,14 @@ def still_stands(op: Operation, state: OperationState) -> bool:
     run.say(f"{op.id}: its record is kept although this changed: {what}")
     run.append(*op.definition(), Draft(op.id, Kind.KEPT, body))
     return True
+
+
+def _of_files(op: Operation, state: OperationState) -> list[Change]:
+    """List the changes of the files that the operation has made, and note how they are now."""
+    recorded = state.basis.get("produced", {})
+    declared = () if state.vouched or state.failed else op.options.produces
+    op.produced = produced.as_they_are({**recorded, **dict.fromkeys(declared)})
+    return produced.changes(recorded, op.produced, declared=declared)
 
 
 def same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
@@ -127,6 +138,7 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> li
         for s in run.states()
         if s.first_seq > state.first_seq
         and s.effect is Effect.EXTERNAL
+        and s.undoes is None
         and s.outcome(now) is Outcome.COMPLETED
         and not s.id.startswith(op.id + "/")
     ]
@@ -142,7 +154,7 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> li
     change = Change(RESULT, before, values.preview(value), state.former[:64], op.id)
     happened = ", ".join(s.id for s in later[:3]) + (", ..." if len(later) > 3 else "")
     told = f"{len(later)} completed effects after it stand on the old result: {happened}"
-    body = {**_about([change]), "basis": op.facets, "cost": told}
+    body = {**_about([change]), "basis": op.basis, "cost": told}
     return [Draft(op.id, Kind.ASKED, body)]
 
 

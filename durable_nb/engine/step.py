@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -17,7 +18,7 @@ from durable_nb.engine.block import Managed, held
 from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation, _Cut, run_shielded
 from durable_nb.engine.options import Options
-from durable_nb.model.errors import DurableError, NoActiveRun
+from durable_nb.model.errors import DurableError, NoActiveRun, NotApplied
 from durable_nb.model.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def invoke(
 ) -> Any:
     """Journal one call: the occurrence is taken now, also when the body is awaited later."""
     inputs = calls.bind(fn, args, kwargs)
+    refuse_timeout(fn, options)
     make = frame.run.operation(
         frame,
         calls.name_of(fn, name),
@@ -56,9 +58,13 @@ def invoke(
     given = _injector(fn, kwargs)
     if is_async(fn):
         return _awaited(make, fn, args, given)
-    if options.timeout is not None:
-        raise TypeError("timeout= needs an async step: nothing can stop a blocking body safely")
     return _blocking(make, fn, args, given)
+
+
+def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
+    """Refuse a time-out that nothing can keep, before the call takes its place."""
+    if options.timeout is not None and not is_async(fn):
+        raise TypeError("timeout= needs an async step: nothing can stop a blocking body safely")
 
 
 def _injector(
@@ -75,6 +81,7 @@ def _blocking(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     given: Callable[[Operation], dict[str, Any]],
+    pause: Callable[[float], None] = time.sleep,
 ) -> Any:
     def once(op: Operation) -> Any:
         with op:
@@ -85,7 +92,7 @@ def _blocking(
     op = make()
     if not op.options.retries:
         return once(op)
-    for attempt in tenacity.Retrying(**_retry_rules(op)):
+    for attempt in tenacity.Retrying(sleep=pause, **_retry_rules(op)):
         with attempt:
             return once(make())
     raise AssertionError("tenacity reraises")  # pragma: no cover
@@ -129,7 +136,7 @@ def _retry_rules(op: Operation) -> dict[str, Any]:
         "retry": tenacity.retry_if_exception(
             lambda error: (
                 isinstance(error, Exception)
-                and not isinstance(error, DurableError)
+                and (isinstance(error, NotApplied) or not isinstance(error, DurableError))
                 and op.outcome is Outcome.INCOMPLETE
             )
         ),
@@ -207,12 +214,63 @@ def current_is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-class Spelled(Managed):
-    """`run.step(...)`: a context manager, a decorator, and something with `.call`."""
+class WithForm(Managed):
+    """What is entered with `with` or `async with`, and is an operation from there to its end."""
+
+    #: How many frames above `_enter` the `with` stands.
+    _above = 2
 
     def __init__(self, run: Run, name: str | None, options: Options) -> None:
         self._run, self._name, self._options = run, name, options
         self._op: Operation | None = None
+
+    def _enter(self) -> Operation:
+        if self._name is None:
+            raise TypeError('the `with` form needs a name: run.step("name")')
+        for option in ("retries", "timeout"):
+            if getattr(self._options, option):
+                raise TypeError(
+                    f"{option}= needs a function: Python enters the body of a `with` once, and "
+                    f"nothing can enter it again or stop it. Nothing was begun. Put the work into "
+                    f'a function: run.step("{self._name}", {option}=...).call(fn, ...)'
+                )
+        make = self._run.operation(
+            frame_of(self._run),
+            calls.check_step_name(self._name),
+            self._options,
+            inputs=dict(self._options.inputs or {}),
+            code=self._options.code or bodies.of_caller(self._above, self._run.working),
+        )
+        self._op = make()
+        self._op.block = self.entered_by()
+        return self._op
+
+    def _leave(self, error: BaseException | None) -> Operation:
+        """Give the operation that is being left, with its result where that is made here."""
+        assert self._op is not None
+        return self._op
+
+    @held
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        return self._leave(error).__exit__(kind, error, tb)
+
+    @held
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        return await self._leave(error).__aexit__(kind, error, tb)
+
+
+class Spelled(WithForm):
+    """`run.step(...)`: a context manager, a decorator, and something with `.call`."""
 
     def call(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Journal one call of a function; all further arguments go to it."""
@@ -222,47 +280,11 @@ class Spelled(Managed):
         """Decorate a function for this run."""
         return Step(fn, self._options, self._name, self._run)
 
-    def _enter(self) -> Operation:
-        if self._name is None:
-            raise TypeError('the `with` form needs a name: run.step("name")')
-        make = self._run.operation(
-            frame_of(self._run),
-            calls.check_step_name(self._name),
-            self._options,
-            inputs=dict(self._options.inputs or {}),
-            code=self._options.code or bodies.of_caller(2, self._run.working),
-        )
-        self._op = make()
-        self._op.block = self.entered_by()
-        return self._op
-
-    def _leave(self) -> Operation:
-        assert self._op is not None
-        return self._op
-
     def __enter__(self) -> Operation:
         return self._enter().__enter__()
 
-    @held
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        return self._leave().__exit__(kind, error, tb)
-
     async def __aenter__(self) -> Operation:
         return await self._enter().__aenter__()
-
-    @held
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        return await self._leave().__aexit__(kind, error, tb)
 
 
 def step(fn: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:

@@ -18,9 +18,12 @@ from durable_nb.engine.context import OPEN
 from durable_nb.engine.drive import drive
 from durable_nb.engine.facets import Gatherer, of_scopes
 from durable_nb.engine.options import Options
+from durable_nb.engine.produced import used
 from durable_nb.engine.recovery import check_artifacts, reconcile
 from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import another, own_facets, recorded_facets
+from durable_nb.engine.undone import undone
+from durable_nb.engine.validation import schema_of
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
@@ -131,6 +134,7 @@ class Trajectory:
         self.live: dict[str, Operation] = {}
         self.sources: dict[str, str] = {}
         self.reconcilers: dict[str, Options] = {}
+        self.undoing: dict[str, Callable[..., Any]] = {}
         self.previews: dict[str, tuple[int, str]] = {}
         self.expected = tuple(expected)
         self.headline, self.copied = "", False
@@ -164,6 +168,7 @@ class Trajectory:
         """
         with deferred_interrupts():
             self.check_owner()
+            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now()))
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
                 for record in records:
@@ -247,9 +252,18 @@ class Trajectory:
 
     def gathered(self, options: Options, code: FacetSet) -> FacetSet:
         """Put the facets of an operation together."""
-        needs = of_scopes(options.requires)
-        found = self._gatherer.gather(self.own_facets, code, options.declared, needs)
+        found = self._gatherer.gather(
+            self.own_facets,
+            code,
+            schema_of(options.validate),
+            options.declared,
+            of_scopes(options.requires),
+        )
         return found.without(self.outgrown) if self.outgrown else found
+
+    def with_files(self, options: Options, known: FacetSet) -> FacetSet:
+        """Add the files that an operation uses, as they are at this moment."""
+        return self._gatherer.gather(known, used(options.uses)) if options.uses else known
 
     def definition(self, known: FacetSet) -> list[Draft]:
         """Draft the record of a set of facets, where it is not on record yet."""
@@ -420,7 +434,9 @@ class Trajectory:
         body = {"evidence": values.redact(evidence)}
         return self.view(settle.give(self, Verdict.DENY, op, body))
 
-    def invalidate(self, op: object, reason: str, *, effect: str | None = None) -> Cascade:
+    def invalidate(
+        self, op: object, reason: str, *, effect: str | Mapping[str, str] | None = None
+    ) -> Cascade:
         """Record that a result no longer counts: it is done again, under a new key.
 
         Parameters
@@ -429,8 +445,9 @@ class Trajectory:
             As for `confirm`.
         reason : str
             Kept in the history.
-        effect : {"stands", "compensated"}, optional
-            What became of the effect; needed where an external one is completed.
+        effect : {"stands", "compensated"} or Mapping, optional
+            What became of the effect; needed where an external one is completed. A mapping of
+            operation ids gives each completed external effect its own answer.
 
         Returns
         -------

@@ -44,30 +44,55 @@ def parse_reconcilers(given: Sequence[str]) -> Mapping[str, Callable[[Any], Any]
     click.UsageError
         One is malformed, or cannot be imported.
     """
-    sys.path.append(os.getcwd())
-    try:
-        return dict(_reconciler(text) for text in given)
-    finally:
-        sys.path.pop()
+    return dict(_reconciler(text) for text in given)
 
 
 def _reconciler(text: str) -> tuple[str, Callable[[Any], Any]]:
     step, equals, where = text.partition("=")
-    module, colon, path = where.partition(":")
-    if not (step and equals and module and colon and path):
+    if not (step and equals and _address(where)):
         raise click.UsageError(
             f"--reconciler {text!r} is not STEP=package.module:function, as in "
             "--reconciler refund=shop.lookups:find_refund"
         )
+    return step, _function(f"--reconciler {text!r}", where, "Nothing was asked", "run.reconcile()")
+
+
+def parse_undo(text: str) -> Callable[..., Any]:
+    """Import the function that takes an effect back, named as `package.module:function`.
+
+    Raises
+    ------
+    click.UsageError
+        It is malformed, or cannot be imported.
+    """
+    if not _address(text):
+        raise click.UsageError(
+            f"--with {text!r} is not package.module:function, as in --with shop.undo:refund"
+        )
+    return _function(f"--with {text!r}", text, "Nothing was called", "run.compensate(op)")
+
+
+def _address(where: str) -> bool:
+    module, colon, path = where.partition(":")
+    return bool(module and colon and path)
+
+
+def _function(said: str, where: str, nothing: str, there: str) -> Callable[..., Any]:
+    """Import a function; the current folder is searched last."""
+    module, _, path = where.partition(":")
+    sys.path.append(os.getcwd())
     try:
         found: Any = importlib.import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError) as error:
         raise click.UsageError(
-            f"--reconciler {text!r} cannot be imported: {error}. Nothing was asked. A function "
-            "that is defined in a notebook is reached from there only: run.reconcile()."
+            f"{said} cannot be imported: {error}. {nothing}. A function "
+            f"that is defined in a notebook is reached from there only: {there}."
         ) from error
+    finally:
+        sys.path.pop()
     if not callable(found):
-        raise click.UsageError(f"--reconciler {text!r} names a {type(found).__name__}, no function")
-    return step, found
+        raise click.UsageError(f"{said} names a {type(found).__name__}, no function")
+    function: Callable[..., Any] = found
+    return function

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from durable_nb.engine import remote
-from durable_nb.engine.published import view_of_row
+from durable_nb.engine.published import row_of, view_of_row
 from durable_nb.engine.views import OperationView
 from durable_nb.faces import look, show
 from durable_nb.faces.output import Face
-from durable_nb.model.errors import DurableError
+from durable_nb.model.errors import DurableError, RunHeld
 
 
 def give(
@@ -45,6 +47,36 @@ def ask(
     run = look.watched(face, name)
     with face.working("asking the run's owner ..."):
         return run.ask(verb, op, arguments, seen=seen)
+
+
+def compensate(face: Face, name: str, op: str, undo: Callable[..., Any], reason: str) -> None:
+    """Take an effect back under a lease of our own, and print what became of it.
+
+    Raises
+    ------
+    RunHeld
+        A kernel has the run: the function is to be called there.
+    DurableError, UnknownOutcome
+        What was recorded tells whether the function was called.
+    """
+    run = look.watched(face, name)
+    try:
+        with run.held("operator") as held:
+            with face.working("calling it ..."):
+                view = held.compensate(op, reason, undo=undo)
+                if inspect.isawaitable(view):
+                    view = asyncio.run(_awaited(view))
+            counts = dict(held.status_view().counts)
+    except RunHeld as stop:
+        stop.add_note(f"There, it is: run.compensate({op!r}, undo=...)")
+        raise
+    said = "its effect was taken back; the next kernel does it anew, under a new idempotency key"
+    answer = {"run": run.name, "verdict": "compensated", "said": said, "counts": counts}
+    show.settled(face, {**answer, "operation": row_of(view), "more": {}})
+
+
+async def _awaited(awaitable: Awaitable[OperationView]) -> OperationView:
+    return await awaitable
 
 
 def check(face: Face, name: str) -> bool | None:

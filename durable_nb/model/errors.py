@@ -303,6 +303,23 @@ class NestedEffect(DurableError):
         )
 
 
+class OutputUnknown(DurableError, KeyError):
+    """A stage was asked for, or given, an output that it does not have."""
+
+    def __init__(self, op: str, name: str, outputs: Sequence[str], declared: bool = False) -> None:
+        super().__init__(op, name, outputs, declared)
+        self.op, self.name, self.outputs, self.declared = op, name, tuple(outputs), declared
+
+    def __str__(self) -> str:
+        known = ", ".join(self.outputs)
+        if self.declared:
+            return f"{self.op} has not produced its output {self.name!r} yet; outputs are {known}."
+        return (
+            f"{self.name!r} is no output of {self.op}; outputs are {known}. "
+            "Name it in outputs=, or use one of these. Nothing was recorded."
+        )
+
+
 class StepFailed(DurableError):
     """A step failed; the original error could not be rebuilt as its own class."""
 

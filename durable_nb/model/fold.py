@@ -53,7 +53,8 @@ class OperationState:
     intent : Mapping
         Body of the last `intended` record: inputs, code, idempotency key and so on.
     basis : Mapping
-        The facets (``inputs``, and the digest of the others) that the recorded result stands on.
+        The facets (``inputs``, the digest of the others, and ``produced`` files) that the recorded
+        result stands on.
     result : str or None
         The recorded result, as `values.encode` gave it.
     preview : str or None
@@ -121,6 +122,11 @@ class OperationState:
             return str(self.intent["idempotency_key"])
         return identity.idempotency_key(run_id, self.id, self.generation)
 
+    @property
+    def undoes(self) -> Mapping[str, Any] | None:
+        """What a compensation takes back: ``op`` and ``generation``; `None` for all else."""
+        return self.intent.get("undoes")
+
     def outcome(self, now: datetime) -> Outcome:
         """Look the outcome up; `now` matters only where a provider forgets keys."""
         effect = self.effect
@@ -153,6 +159,8 @@ class OperationState:
             new |= {"former": None, "vouched": kind is Kind.CONFIRMED}
         if kind in _RESULTS or kind is Kind.OBSERVED:
             new["basis"] = body.get("basis") or self.last.get("basis") or self.intent
+            if body.get("produced"):
+                new["basis"] = {**new["basis"], "produced": body["produced"]}
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from durable_nb import values
+from durable_nb.engine import validation
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
@@ -54,6 +55,7 @@ class Cell(Managed):
         self._outputs: list[dict[str, Any]] = []
         self._waiting = False
         self.container = facts.source.is_container(self._namespace)
+        self._checks = {name: self._namespace[fn] for name, fn in options.validate}
         self._op = self._operation()
 
     def _operation(self) -> Operation:
@@ -87,8 +89,10 @@ class Cell(Managed):
             inputs=self._options.inputs,
             working=self._run.working,
         )
+        schema = validation.schema_of(self._checks or None)
         line = self._options.shape()
-        return FacetSet.of({**found.parts, "line": Part(line, line)}, found.unwatched)
+        parts = {**found.parts, "line": Part(line, line), **schema.parts}
+        return FacetSet.of(parts, found.unwatched)
 
     # -- what the wrapped body uses ------------------------------------------------------
 
@@ -260,6 +264,9 @@ class Cell(Managed):
         self._left = names.difference(
             self._options.name, self._before, self._namespace, self._facts, self._options.outputs
         )
+        if self._checks:
+            bound = {n: self._namespace[n] for n in self._checks if n in self._namespace}
+            validation.check(self._checks, bound)
         lost = sorted(set(self._left.changed) & set(self._left.dropped))
         if lost:
             self._run.say(

@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 
 from durable_nb.engine.context import OPEN, current_run
 from durable_nb.engine.run import Run
+from durable_nb.engine.validation import fits
 from durable_nb.model.errors import DurableError, NoActiveRun, RunMissing
 from durable_nb.notebook import tracebacks
 from durable_nb.notebook.cell import Cell
@@ -63,6 +64,12 @@ def _check_names(options: CellOptions, facts: Facts, namespace: dict[str, Any]) 
         raise UsageError(
             f"%%durable {options.name}: --in names {', '.join(missing)}, which no cell has made. "
             "Nothing was run or recorded. Run the cell that makes it first."
+        )
+    checks = [f for _, f in options.validate if not fits(namespace.get(f))]
+    if checks:
+        raise UsageError(
+            f"%%durable {options.name}: --validate names {', '.join(checks)}, which is no function "
+            "that a cell has made. Nothing was run or recorded. Run the cell that makes it first."
         )
     known = {*facts.source.binds, *namespace}
     unknown = [name for name in options.outputs or () if name not in known]

@@ -13,7 +13,7 @@ from durable_nb.model.outcomes import Effect
 _POLICIES: Final = ("rerun", "keep", "ask")
 
 HELP: Final = """\
-%%durable NAME [--run R] [--effect E] [--in a,b] [--out x,y] [--on-change P]
+%%durable NAME [--run R] [--effect E] [--in a,b] [--out x,y] [--validate x=f] [--on-change P]
 
 Runs the cell once. What it leaves behind is recorded under NAME, and from then on, also in a new
 kernel, the cell gives it back without running. The line has to be the first of the cell.
@@ -27,7 +27,9 @@ kernel, the cell gives it back without running. The line has to be the first of 
                   a cell that names the run, a step or durable_nb has effect none: its steps are
                   journalled on their own
   --in a,b        variables that the result depends on: if one changed, you are asked
-  --out x,y       keep only these; default: all that the cell makes, changes or deletes
+  --out x,y       keep only these, and they have to be there at its end, or it is not done;
+                  default: all that the cell makes, changes or deletes
+  --validate x=f  the function f has to let x through at its end, or it is not done; x=f,y=g
   --on-change P   rerun, keep or ask, when the code or an input has changed
 
 Example:
@@ -41,12 +43,13 @@ _FLAGS: Final = {
     "--effect": "effect",
     "--in": "inputs",
     "--out": "outputs",
+    "--validate": "validate",
     "--on-change": "on_change",
 }
 _USAGE: Final = (
     "Options: --run R, --effect none|idempotent|external, --in a,b, --out x,y, "
-    f"--on-change rerun|keep|ask. Example: {_EXAMPLE}. Nothing was run or recorded. "
-    "%%durable --help explains them."
+    f"--validate x=f,y=g, --on-change rerun|keep|ask. Example: {_EXAMPLE}. "
+    "Nothing was run or recorded. %%durable --help explains them."
 )
 
 
@@ -70,6 +73,8 @@ class CellOptions:
         Variables that the result depends on.
     outputs : tuple of str or None
         The only names to keep; `None` keeps all.
+    validate : tuple of (str, str)
+        Names, each with the function of the notebook that it has to pass.
     on_change : str or None
         Policy of the step option of that name.
     """
@@ -79,6 +84,7 @@ class CellOptions:
     effect: Effect | None = None
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] | None = None
+    validate: tuple[tuple[str, str], ...] = ()
     on_change: str | None = None
 
     def shape(self) -> str:
@@ -136,6 +142,14 @@ def _value(flag: str, text: str) -> Any:
             ) from None
     if flag == "--on-change" and text not in _POLICIES:
         raise UsageError(f"%%durable: --on-change {text}: it is rerun, keep or ask. {_USAGE}")
+    if flag == "--validate":
+        pairs = [tuple(part.strip() for part in pair.split("=")) for pair in text.split(",")]
+        if not all(len(pair) == 2 and all(name.isidentifier() for name in pair) for pair in pairs):
+            raise UsageError(
+                f"%%durable: --validate {text}: variables and their functions, x=check,y=check2, "
+                f"with commas and without spaces. {_USAGE}"
+            )
+        return tuple(pairs)
     if flag in ("--in", "--out"):
         names = tuple(name.strip() for name in text.split(",") if name.strip())
         wrong = [name for name in names if not name.isidentifier()]

@@ -66,6 +66,18 @@ def find(op):
     return dnb.Happened({"id": "re_9"}, evidence=f"the shop has {op.name}")
 
 
+def give_back(op, *, idempotency_key):
+    return {"id": "gb_1", "of": op.result["id"]}
+
+
+async def give_back_later(op):
+    return give_back(op, idempotency_key="")
+
+
+def lose(op):
+    raise TimeoutError("no answer")
+
+
 def shrug(op):
     return dnb.Undecided("the shop does not answer")
 

@@ -238,3 +238,52 @@ def test_a_reconciler_for_a_step_without_doubt_is_pointed_out(store: Path) -> No
     told = do("reconcile", "refund-18", "--reconciler", "chrage=lookups:find")
     assert told.exit_code == 3
     assert "'chrage'" in told.stderr
+
+
+# -- taking back -------------------------------------------------------------------------------
+
+CHARGE = "charge[o-1]#1"
+
+
+@pytest.mark.parametrize("function", ["give_back", "give_back_later"])
+def test_an_importable_function_takes_an_effect_back(store: Path, function: str) -> None:
+    """Plain or async; what it took back is named, and done anew by the next kernel."""
+    call = ("compensate", "refund-17", CHARGE, "--with", f"lookups:{function}", "--reason", "no")
+    told = do(*call, "--json")
+    assert told.exit_code == 0, told.output
+    assert document(told)["verdict"] == "compensated"
+    assert document(told)["operation"]["outcome"] == "incomplete"
+    history = document(do("history", "refund-17", "--json"))
+    assert [r["kind"] for r in history if r["op"].startswith("compensate[")] == [
+        "intended",
+        "completed",
+    ]
+    assert [r["detail"] for r in history if r["kind"] == "invalidated"] == ["no"]
+
+
+def test_a_compensation_that_fails_needs_a_person(store: Path) -> None:
+    """It is unknown, and `show` prints the lines that settle it; settled, it is over."""
+    call = ("compensate", "refund-17", CHARGE, "--with", "lookups:lose", "--reason", "no")
+    told = do(*call)
+    assert told.exit_code == 3
+    assert "TimeoutError" in told.stderr
+    lines = [q["line"] for q in document(do("show", "refund-17", "--json"))["open"]]
+    line = next(x for x in lines if "confirm" in x and "compensate[" in x)
+    filled = line.replace('{"id": …}', '{"id": "gb_1"}').replace("…", "in the shop's ledger")
+    assert do(*shlex.split(filled)[1:]).exit_code == 0
+    row = next(
+        op for op in document(do("show", "refund-17", "--json"))["operations"] if op["id"] == CHARGE
+    )
+    assert row["outcome"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "given", ["lookups", ":give_back", "nope:f", "lookups:nope", "lookups:number"]
+)
+def test_a_function_that_cannot_be_imported_is_a_wrong_call(store: Path, given: str) -> None:
+    """It is refused before the run is opened, and nothing is recorded."""
+    before = records(store, "refund-17")
+    refused = do("compensate", "refund-17", CHARGE, "--with", given, "--reason", "no")
+    assert refused.exit_code == 2
+    assert "--with" in refused.stderr
+    assert records(store, "refund-17") == before

@@ -265,6 +265,83 @@ def test_out_of_a_name_that_was_not_made_after_all_is_an_error(opened):
     assert "x: the cell did not leave this name behind" in done.out
 
 
+@pytest.mark.parametrize(
+    ("options", "body", "outcome"),
+    [
+        ("--effect none", "if False:\n    x = y = 1\nz = 2", "incomplete"),
+        ("", "if False:\n    x = y = 1\nz = 2", "unknown"),
+        (
+            "",
+            "z = run.step('s', effect='none').call(int)\nif not run:\n    x = y = 1",
+            "incomplete",
+        ),
+        ("--effect none", "x = y = z = 1\ndel x, y", "incomplete"),
+    ],
+)
+def test_a_cell_is_completed_only_with_all_of_its_outputs(opened, options, body, outcome):
+    """The ones that are not there are named, all of them; in the error and in the status."""
+    done = opened.run(f"%%durable cell --out x,y,z {options}\n{body}")
+
+    assert not done.ok
+    view = opened.names["run"].get("cell#1")
+    assert view.outcome == outcome
+    for shown in (done.out, view.error):
+        assert "x: the cell did not leave this name behind" in shown
+        assert "y: the cell did not leave this name behind" in shown
+        assert "z: the" not in shown
+    if outcome == "incomplete":
+        opened.ok("%%durable cell --out x,y,z --effect none\nx = y = z = 1")
+        assert opened.names["run"].get("cell#1").outcome == "completed"
+
+
+CHECKS = "def few(x):\n    return len(x) < 3\ndef sane(y):\n    assert y > 0, 'below zero'"
+
+
+def test_a_cell_is_completed_only_if_what_it_leaves_is_let_through(opened):
+    """`--validate` names functions of the notebook; all that is wrong is said."""
+    line = "%%durable cell --effect none --validate x=few,y=sane"
+    opened.ok(CHECKS)
+    done = opened.run(f"{line}\nx = [1, 2, 3]\ny = -1")
+
+    assert isinstance(done.error, dnb.ResultLost)
+    error = opened.names["run"].get("cell#1").error
+    for shown in (done.out, error):
+        assert "few refused x [1, 2, 3]; sane refused y: AssertionError: below zero" in shown
+    assert opened.names["run"].get("cell#1").outcome == "incomplete"
+    opened.ok("del y")
+    assert "the result has no y" in opened.run(f"{line}\nx = [1]").out
+    opened.ok(f"{line}\nx = [1]\ny = 1")
+    opened.restart()
+    opened.ok("%durable run job")
+    early = opened.run(f"{line}\nx = [1]\ny = 1")
+    assert "--validate names few, sane, which is no function" in early.out
+    opened.ok(CHECKS)
+    assert "from record" in opened.ok(f"{line}\nx = [1]\ny = 1").out
+
+
+@pytest.mark.parametrize("body", ["x = [1]", "x = run.call(list, [1])"])
+def test_a_changed_validator_of_a_cell_is_noticed(opened, body):
+    """What it let through may not pass any more; a container's as well."""
+    line = "%%durable cell --on-change ask --validate x=few"
+    opened.ok(CHECKS)
+    opened.ok(f"{line}\n{body}")
+    opened.restart()
+    opened.ok("%durable run job")
+    opened.ok(CHECKS.replace("< 3", "< 2"))
+    done = opened.run(f"{line}\n{body}")
+    assert isinstance(done.error, dnb.IncompatibleCheckpoint)
+    assert "artifact schema" in done.out
+
+
+@pytest.mark.parametrize("wrong", ["x", "x=", "x=f,", "x=f=g", "x=a.b"])
+def test_a_validator_that_is_no_pair_of_names_is_a_usage_error(opened, wrong):
+    """Nothing was run or recorded."""
+    done = opened.run(f"%%durable cell --validate {wrong}\nx = 1")
+    assert "--validate" in done.out
+    assert "Nothing was run or recorded" in done.out
+    assert opened.names["run"].states() == []
+
+
 def test_imports_functions_and_classes_come_back_and_work(opened):
     """Definitions are run again from the source; instances of the cell's own classes fit them."""
     body = (
