@@ -12,9 +12,7 @@ The call form, the decorator, `map` and a durable cell are this, spelled differe
 
 from __future__ import annotations
 
-import asyncio
 import weakref
-from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -468,42 +466,3 @@ def lone_signal(error: BaseException) -> DurableSignal | None:
         if all(s is not None for s in inner):
             return inner[0]
     return None
-
-
-async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | None]:
-    """Await a body in a task of its own, so that cancelling the caller does not cut an effect.
-
-    Returns
-    -------
-    (value, cancelled)
-        What the body returned, and the `CancelledError` that the caller still has to raise once
-        the outcome is recorded.
-    """
-    task = asyncio.ensure_future(coroutine)
-    run.bodies.add(task)
-    task.add_done_callback(run.bodies.discard)
-    cancelled: BaseException | None = None
-    with run.interrupt_bodies if run.in_script else nullcontext():
-        while not task.done():
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError as stop:
-                cancelled = stop
-                if run.interrupted:
-                    task.cancel()
-    if task.cancelled() and cancelled is not None:
-        raise cancelled
-    try:
-        return task.result(), cancelled
-    except Exception as error:
-        if cancelled is not None:
-            raise _Cut(error, cancelled) from error
-        raise
-
-
-class _Cut(BaseException):
-    """The body failed while its caller was being cancelled: record the one, raise the other."""
-
-    def __init__(self, error: Exception, cancelled: BaseException) -> None:
-        super().__init__(error, cancelled)
-        self.error, self.cancelled = error, cancelled

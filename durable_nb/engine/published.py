@@ -14,7 +14,7 @@ from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import Mirror, mirror, probe
 
 if TYPE_CHECKING:
-    from durable_nb.engine.trajectory import Trajectory
+    from durable_nb.engine.operated import Operated
 
 
 def row_of(view: OperationView) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
     )
 
 
-def publisher(run: Trajectory) -> Callable[[], None]:
+def publisher(run: Operated) -> Callable[[], None]:
     """Publish when something was recorded, or began to run, since the last time."""
     published: object = None
 
@@ -77,7 +77,7 @@ def publisher(run: Trajectory) -> Callable[[], None]:
     return publish_changes
 
 
-def publish(run: Trajectory) -> None:
+def publish(run: Operated) -> None:
     """Write the mirror of a run that this process holds."""
     with run.lock:
         status, epoch = run.status_view(), run.epoch

@@ -16,13 +16,14 @@ from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
+from durable_nb.engine.operated import Operated
 from durable_nb.engine.operation import Operation, lone_signal
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
-from durable_nb.engine.trajectory import Surroundings, Trajectory
+from durable_nb.engine.trajectory import Surroundings
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.errors import NestedEffect, names
 from durable_nb.model.fold import ACCOUNT
@@ -34,7 +35,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(Trajectory):
+class Run(Operated):
     """One logical execution, across any number of kernels; made by `durable_nb.run`.
 
     Use it as a context manager (``with`` or ``async with``), or keep it for a notebook's life.

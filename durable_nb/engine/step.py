@@ -16,8 +16,9 @@ import tenacity
 from durable_nb.engine import bodies, calls, facets
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.context import Frame, current_frame, frame_of
-from durable_nb.engine.operation import Operation, _Cut, run_shielded
+from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
+from durable_nb.engine.shielded import Cut, run_shielded
 from durable_nb.model.errors import DurableError, NoActiveRun, NotApplied
 from durable_nb.model.outcomes import Outcome
 
@@ -113,7 +114,7 @@ async def _awaited(
                     if op.options.timeout is not None:
                         body = asyncio.wait_for(body, op.options.timeout)
                     op.result, cancelled = await run_shielded(op.run, body)
-        except _Cut as cut:
+        except Cut as cut:
             raise cut.cancelled from cut.error
         if cancelled is not None:
             raise cancelled

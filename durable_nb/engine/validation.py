@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine import calls
+from durable_nb.engine.reach import reach
 from durable_nb.model.facets import FacetSet, Part
 
 #: The facet that a validator is of its operation.
@@ -150,7 +151,8 @@ def _part(validator: Any) -> Part:
         return _named(lines, ", ".join(sorted(validator)))
     if is_model(validator):
         return _named([_model_digest(validator)], name_of(validator))
-    code = calls.code_of(validator) or _code_of_object(validator)
+    found = reach(validator)
+    code = found.digest if found.parts else _code_of_object(validator)
     return _named([code], name_of(validator))
 
 

@@ -17,6 +17,7 @@ from durable_nb.model.records import Record
 if TYPE_CHECKING:
     import pandas as pd
 
+    from durable_nb.engine.operated import Operated
     from durable_nb.engine.trajectory import Trajectory
 
 #: Columns of `run.operations()`, of the mirror and of every `--json`.
@@ -347,7 +348,7 @@ class StatusView:
     __str__ = to_text
 
 
-def status_view(run: Trajectory) -> StatusView:
+def status_view(run: Operated) -> StatusView:
     """Show a run that this process holds."""
     views = [view_of(run, s) for s in run.states()]
     held = run.is_open and run.role == "runner"

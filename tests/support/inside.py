@@ -22,10 +22,17 @@ from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.model.records import Draft, Record
 from support.ledger import Ledger
 
+
+class Given(str):
+    """What the test gave: no plain data, so that no step's result depends on it."""
+
+    __slots__ = ()
+
+
 #: As the test gave them on the command line.
 store = Path(sys.argv[1])
 ledger = Ledger(Path(sys.argv[2]))
-more = sys.argv[3:]
+more = [Given(word) for word in sys.argv[3:]]
 
 # A test run in the background has SIGINT ignored, and its children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ BOUNDARIES = {
 TARGETS = {"nested": "outer#1/target#1", "map": "target[b]#1", "async_map": "target[b]#1"}
 
 ledger = Ledger(Path(sys.argv[2]))
-waits = False  #: whether the effect, once begun, never ends
+waits = threading.Event()  #: whether the effect, once begun, never ends
 
 
 # -- the effects -----------------------------------------------------------------------------
@@ -47,14 +48,14 @@ def begin(what: str, key: str) -> None:
 
 def act(idempotency_key: str) -> str:
     begin("target", idempotency_key)
-    if waits:
+    if waits.is_set():
         time.sleep(600)
     return f"done by {os.getpid()}"
 
 
 async def aact(idempotency_key: str) -> str:
     begin("target", idempotency_key)
-    if waits:
+    if waits.is_set():
         await asyncio.sleep(600)
     return f"done by {os.getpid()}"
 
@@ -260,14 +261,15 @@ def player(case: dict[str, Any]) -> Callable[..., dict[str, Any]]:
 
 
 def main() -> None:
-    global ledger, waits
+    global ledger
     mode, cases = sys.argv[3], json.loads(sys.argv[4])
     if mode == "kill":
         (case,) = cases
         ledger = Ledger(Path(case["ledger"]))
-        waits = case["boundary"] == "inside_effect"
+        if case["boundary"] == "inside_effect":
+            waits.set()
         note_acknowledged(Path(case["acknowledged"]))
-        if not waits:
+        if not waits.is_set():
             die_at(TARGETS.get(case["spelling"], "target#1"), *BOUNDARIES[case["boundary"]])
         player(case)(case)
         return

@@ -1,0 +1,288 @@
+"""The operator's side of a run: looking at what its journal proves, and giving verdicts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from durable_nb import values
+from durable_nb.engine import facets as listing_of_facets
+from durable_nb.engine import permits, settle, standing, views
+from durable_nb.engine.drive import drive
+from durable_nb.engine.options import Options
+from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.trajectory import Trajectory
+from durable_nb.journal import folder as folders
+from durable_nb.model.adoption import Adoption
+from durable_nb.model.errors import VerdictRefused
+from durable_nb.model.fold import status_of
+from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.records import RUN, Draft
+from durable_nb.model.verdicts import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from durable_nb.engine.settle import Cascade
+    from durable_nb.engine.views import OperationView, StatusView
+
+
+class Operated(Trajectory):
+    """A trajectory with an operator's verbs; each verdict is a compare-and-set."""
+
+    def operations(self) -> pd.DataFrame:
+        """Give all operations, a row each (columns: `durable_nb.engine.views.COLUMNS`)."""
+        return views.frame_of_operations([self.view(s) for s in self.states()])
+
+    def unknown(self) -> list[OperationView]:
+        """List the operations whose outcome only evidence can settle."""
+        return [self.view(s) for s in self.unknown_states()]
+
+    def unreached(self) -> list[OperationView]:
+        """List what is on record and was not reached by the program in this kernel.
+
+        Returns
+        -------
+        list of OperationView
+            Completed or unknown operations, without those below a replayed one. At the end of a
+            program they are what it no longer does; external ones among them have happened.
+        """
+        now = self.clock.now()
+        left = [s for s in self.states() if not self.was_reached(s)]
+        return [self.view(s) for s in left if s.outcome(now) is not Outcome.INCOMPLETE]
+
+    def get(self, op: object) -> OperationView:
+        """Give one operation, by id, unique name or row number."""
+        return self.view(settle.find(self, op)[0])
+
+    def history(self, op: object = None) -> pd.DataFrame:
+        """Give the records of one operation (or of the whole run), in order.
+
+        Returns
+        -------
+        DataFrame
+            ``seq, op, kind, ts, epoch, actor, attempt, detail``.
+        """
+        return views.frame_of_records(self.records(op))
+
+    def records(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings, with the columns of `history`."""
+        wanted = None if op is None else settle.find(self, op)[0].id
+        self._journal.flush()
+        return [
+            {
+                "seq": r.seq,
+                "op": r.op,
+                "kind": str(r.kind),
+                "ts": r.ts,
+                "epoch": r.epoch,
+                "actor": r.body.get("actor"),
+                "attempt": r.body.get("attempt"),
+                "detail": views.detail_of(r),
+            }
+            for r in self._journal.load()
+            if wanted is None or r.op == wanted
+        ]
+
+    def facets_of(self, op: object = None) -> pd.DataFrame:
+        """Give what recorded results depend on, a row for each facet.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`; without one, all operations.
+
+        Returns
+        -------
+        DataFrame
+            ``op, facet, shown, digest, watched``; what is not watched is reached by the code, and
+            nobody compares it: clients, installed packages, values without a digest.
+        """
+        return views.frame_of(listing_of_facets.COLUMNS, self.facet_rows(op))
+
+    def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        states = self.states() if op is None else [settle.find(self, op)[0]]
+        return listing_of_facets.rows(states, self.fold.known)
+
+    def changes(self) -> pd.DataFrame:
+        """Give what waits for a decision because something changed.
+
+        Returns
+        -------
+        DataFrame
+            ``op, facet, before, after, cost``: the operation that is asked about, what differs,
+            and what running it again would redo.
+        """
+        return views.frame_of(
+            ("op", "facet", "before", "after", "cost"),
+            [
+                {"op": s.id, "facet": f, "before": b, "after": a, "cost": s.question["cost"]}
+                for s in self.undecided_states()
+                if s.question
+                for f, b, a, *_ in s.question["rows"]
+            ],
+        )
+
+    def confirm(self, op: object, result: Any = None, *, evidence: str = "") -> OperationView:
+        """Record that an operation happened, with the result that replay will return.
+
+        Parameters
+        ----------
+        op
+            A view, an id, a unique name, or the row number that `show` prints.
+        result : Any
+            What the step would have returned.
+        evidence : str
+            How it is known; kept in the history.
+        """
+        body = {"result": settle.encoded(self, result), "evidence": values.redact(evidence)}
+        return self.view(settle.give(self, Verdict.CONFIRM, op, body))
+
+    def deny(self, op: object, *, evidence: str = "") -> OperationView:
+        """Record that an operation did not happen: it is done again, under the same key."""
+        body = {"evidence": values.redact(evidence)}
+        return self.view(settle.give(self, Verdict.DENY, op, body))
+
+    def invalidate(
+        self, op: object, reason: str, *, effect: str | Mapping[str, str] | None = None
+    ) -> Cascade:
+        """Record that a result no longer counts: it is done again, under a new key.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`.
+        reason : str
+            Kept in the history.
+        effect : {"stands", "compensated"} or Mapping, optional
+            What became of the effect; needed where an external one is completed. A mapping of
+            operation ids gives each completed external effect its own answer.
+
+        Returns
+        -------
+        Cascade
+            What was invalidated with it, and what is checked when it is reached.
+        """
+        cascade = self.dependants(op)
+        body = {"reason": values.redact(reason), "effect_is": effect}
+        settle.give(self, Verdict.INVALIDATE, op, body)
+        return cascade
+
+    def dependants(self, op: object) -> Cascade:
+        """Show what `invalidate` would touch, and change nothing."""
+        return settle.dependants(self, settle.find(self, op)[0])
+
+    def keep(self, op: object, *, reason: str = "") -> OperationView:
+        """Use a recorded result although something that it depended on has changed."""
+        state, _ = settle.find(self, op)
+        body: dict[str, Any] = {"reason": values.redact(reason)}
+        if state.question is not None:
+            body["basis"] = dict(state.question["basis"])
+            body |= standing.about(state)
+        return self.view(settle.give(self, Verdict.KEEP, op, body))
+
+    def rerun(self, op: object, *, reason: str = "") -> OperationView:
+        """Do an operation again, under a new key, because something it depended on has changed."""
+        state, _ = settle.find(self, op)
+        body = {"reason": values.redact(reason), **standing.about(state)}
+        return self.view(settle.give(self, Verdict.RERUN, op, body))
+
+    def accept(self, reason: str) -> None:
+        """Accept that records of this run are lost; what they said stays unknown for good."""
+        body = {"reason": values.redact(reason), "actor": settle.actor()}
+        self.append(Draft(RUN, Kind.ACCEPTED, body))
+
+    def grant(
+        self,
+        *scopes: str,
+        budget: Mapping[str, float] | None = None,
+        by: str = "",
+        reason: str = "",
+    ) -> None:
+        """Widen what the run may do, or spend; the only way to.
+
+        Parameters
+        ----------
+        *scopes : str
+            What its steps may do from now on, beside what they may already.
+        budget : Mapping, optional
+            The new amounts in all, larger than the recorded ones: ``{"usd": 10}``.
+        by : str
+            Who decided it; default: who records it.
+        reason : str
+            Kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It has that much, or no such limit. Nothing was changed.
+        """
+        with self.lock:
+            body = permits.grant_of(self, scopes, budget)
+            who = settle.actor()
+            said = {"by": values.redact(by) or who, "reason": values.redact(reason), "actor": who}
+            self.append(Draft(RUN, Kind.GRANTED, {**body, **said}))
+            self.permits = self.permits.lifted(body.get("scopes", ()), body.get("budget", {}))
+
+    def adopt(self, how: str, reason: str = "") -> None:
+        """Say why the run is found in another folder than it was executed in.
+
+        Parameters
+        ----------
+        how : {"moved", "abandoned", "fork"}
+            The old folder is gone; or this is a copy, and the other one is not executed any more;
+            or both go on, and what begins here gets idempotency keys of its own.
+        reason : str
+            Kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It is where it was. Nothing was changed.
+        """
+        how = Adoption(how)
+        with self.lock:
+            if not self.copied:
+                where = f"run {self.name!r}"
+                raise VerdictRefused(where, "adopt", "it is in the folder that it was executed in.")
+            body = settle.adoption(how, folders.folder_id(self.folder), reason)
+            self.append(Draft(RUN, Kind.ADOPTED, body))
+            self.copied = False
+
+    def reconcile(self, **reconcilers: Callable[[Any], Any]) -> list[OperationView]:
+        """Ask reconcilers about all unknown operations now; give those that stay unknown.
+
+        Parameters
+        ----------
+        **reconcilers
+            Step name to ``look_up(op)``. Steps reached in this kernel bring their own.
+        """
+        for state in self.unknown_states():
+            name = state.place.name
+            options = self.reconcilers.get(name, Options())
+            if name in reconcilers:
+                settle_after = state.intent.get("settle_after", options.settle_after)
+                options = options.with_(
+                    {"reconcile": reconcilers[name], "settle_after": settle_after}
+                )
+            if options.reconcile is None:
+                continue
+            drive(reconcile(self, options, state))
+        return self.unknown()
+
+    def status_view(self) -> StatusView:
+        """Show the run at this moment; prints as stable plain text."""
+        return views.status_view(self)
+
+    def panel(self) -> None:
+        """Show the run as a panel in which it can be settled; in a script, print its status."""
+        if self._panel is None:
+            print(self.status_view().to_text())
+        else:
+            self._panel(self.name, self.folder)
+
+    def status(self) -> str:
+        """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
+        held = self.is_open and self.role == "runner"
+        return str(status_of(self.fold, held, len(self.unknown_states())))

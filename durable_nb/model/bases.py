@@ -1,0 +1,53 @@
+"""The two roots of what can go wrong: errors, and signals that stop a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class OperationLike(Protocol):
+    """What an error needs to know of an operation."""
+
+    @property
+    def id(self) -> str:
+        """Its identity."""
+        ...
+
+
+class DurableError(Exception):
+    """Base of the errors of this package."""
+
+
+class DurableSignal(BaseException):
+    """Base of the signals that stop a cell: a person, or time, has to decide first.
+
+    A subclass gives `lines()`: what happened, what it means, and last what settles it.
+
+    Attributes
+    ----------
+    folder : Path or None
+        Of the run that was closed, because the signal left its ``with`` block.
+    """
+
+    folder: Path | None = None
+
+    def lines(self) -> list[str]:
+        """Give the display, one clear line each."""
+        return [str(a) for a in self.args]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _render_traceback_(self) -> list[str]:
+        """Show these lines in a notebook instead of a traceback."""
+        head, *rest = self.lines()
+        return [f"{type(self).__name__}: {head}", *rest]
+
+
+def names(operations: Sequence[OperationLike], limit: int = 3) -> str:
+    """List operations by id, the first few of them."""
+    shown = ", ".join(op.id for op in operations[:limit])
+    more = len(operations) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
