@@ -48,7 +48,7 @@ class Operated(Trajectory):
             program they are what it no longer does; external ones among them have happened.
         """
         now = self.clock.now()
-        left = [s for s in self.states() if not self.was_reached(s)]
+        left = [s for s in self.states() if s.undoes is None and not self.was_reached(s)]
         return [self.view(s) for s in left if s.outcome(now) is not Outcome.INCOMPLETE]
 
     def get(self, op: object) -> OperationView:

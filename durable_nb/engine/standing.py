@@ -106,7 +106,7 @@ def in_its_place(op: Operation) -> None:
     """Ask before a step that is new stands where another one is on record: it may be renamed.
 
     Only for a step with an effect, whose name is not on record here at all, while a completed
-    one of the same parent and cell has not been called: the program has changed its course.
+    effect of the same parent and cell has not been called: the program has changed its course.
     """
     run, place = op.run, op.place
     if op.options.effect is Effect.NONE:
@@ -116,8 +116,10 @@ def in_its_place(op: Operation) -> None:
     if any(s.place.name == place.name for s in beside):
         return
     for s in beside:
+        if s.effect is Effect.NONE or s.undoes is not None or s.cell != op.cell:
+            continue
         called = s.place.name in op.called or run.was_reached(s)
-        if called or s.outcome(now) is not Outcome.COMPLETED or s.cell != op.cell:
+        if called or s.outcome(now) is not Outcome.COMPLETED:
             continue
         before, after = f"{s.id} was called here", f"{op.id} is called instead"
         change = Change(PLACE, before, after, s.id, f"{place.parent}/{place.name}")

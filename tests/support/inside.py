@@ -29,10 +29,14 @@ class Given(str):
     __slots__ = ()
 
 
+class GivenWords(list[Given]):
+    """The same, of the words on the command line."""
+
+
 #: As the test gave them on the command line.
 store = Path(sys.argv[1])
 ledger = Ledger(Path(sys.argv[2]))
-more = [Given(word) for word in sys.argv[3:]]
+more = GivenWords(map(Given, sys.argv[3:]))
 
 # A test run in the background has SIGINT ignored, and its children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

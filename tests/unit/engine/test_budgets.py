@@ -348,7 +348,7 @@ def test_a_replay_reserves_and_spends_nothing(open_run):
     """A body that forgot its guard does not change the totals."""
     with open_run() as run:
         spend(run, "a", usd=1)
-    with open_run() as run, run.step("a", effect="none") as op:
+    with open_run() as run, run.step("a", effect="none", on_change="keep") as op:
         op.reserve(usd=9)
         op.spend(usd=9)
         assert not op.needed
