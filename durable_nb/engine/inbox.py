@@ -132,10 +132,6 @@ def _rerun(run: Run, op: object, *, reason: str = "") -> Done:
 
 
 def _accept(run: Run, op: object, *, reason: str) -> Done:
-    if not run.fold.doubted:
-        raise VerdictRefused(
-            f"a loss of run {run.name!r}", "accept", "none of its records is lost."
-        )
     run.accept(reason)
     return Done("accepted", "the loss is accepted; the run goes on", None)
 

@@ -189,9 +189,19 @@ class Operated(Trajectory):
         return self.view(settle.give(self, Verdict.RERUN, op, body))
 
     def accept(self, reason: str) -> None:
-        """Accept that records of this run are lost; what they said stays unknown for good."""
-        body = {"reason": values.redact(reason), "actor": settle.actor()}
-        self.append(Draft(RUN, Kind.ACCEPTED, body))
+        """Accept that records of this run are lost; what they said stays unknown for good.
+
+        Raises
+        ------
+        VerdictRefused
+            None of them is lost. Nothing was changed.
+        """
+        with self.lock:
+            if not self.fold.doubted:
+                what, why = f"a loss of run {self.name!r}", "none of its records is lost."
+                raise VerdictRefused(what, "accept", why)
+            body = {"reason": values.redact(reason), "actor": settle.actor()}
+            self.append(Draft(RUN, Kind.ACCEPTED, body))
 
     def grant(
         self,

@@ -109,13 +109,12 @@ def in_its_place(op: Operation) -> None:
     effect of the same parent and cell has not been called: the program has changed its course.
     """
     run, place = op.run, op.place
-    if op.options.effect is Effect.NONE:
+    if op.options.effect is Effect.NONE or run.has_name(op.id):
         return
     now = run.clock.now()
-    beside = [s for s in run.states() if s.place.parent == place.parent]
-    if any(s.place.name == place.name for s in beside):
-        return
-    for s in beside:
+    for s in run.states():
+        if not s.id.startswith(place.parent) or s.place.parent != place.parent:
+            continue
         if s.effect is Effect.NONE or s.undoes is not None or s.cell != op.cell:
             continue
         called = s.place.name in op.called or run.was_reached(s)

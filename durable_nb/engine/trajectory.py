@@ -26,6 +26,7 @@ from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.identity import named
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 
@@ -135,17 +136,19 @@ class Trajectory:
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
+        self._named: set[str] | None = None
         self.unloadable: dict[str, str] = {}
         self.permits, self.other_account = permits, another(fold, account)
         self.own_facets, self._gatherer = own_facets(fold, account), Gatherer()
         self.stale = self._left_behind()
+        self._without: dict[tuple[str, int], FacetSet] = {}
         self.outgrown = {
             n for f in fold.known.values() for n, p in f.parts.items() if p.digest == ANY
         }
         self.working = Path.cwd()
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
-            self._note_doubt(state)
+            self._note(state)
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -166,11 +169,20 @@ class Trajectory:
                 for record in records:
                     state = self.fold.apply(record)
                     if state is not None:
-                        self._note_doubt(state)
+                        self._note(state)
         return records
 
-    def _note_doubt(self, state: OperationState) -> None:
+    def has_name(self, op: str) -> bool:
+        """Tell whether an operation of this name and parent is on record."""
+        with self.lock:
+            if self._named is None:
+                self._named = {named(known) for known in self.fold.operations}
+            return named(op) in self._named
+
+    def _note(self, state: OperationState) -> None:
         """Keep at hand the few operations that stop what is new, now or once a key is forgotten."""
+        if self._named is not None:
+            self._named.add(named(state.id))
         (self._asked.add if state.question else self._asked.discard)(state.id)
         if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
             self._doubtful.add(state.id)
@@ -251,7 +263,12 @@ class Trajectory:
             options.declared,
             of_scopes(options.requires),
         )
-        return found.without(self.outgrown) if self.outgrown else found
+        if not self.outgrown:
+            return found
+        key = (found.digest, len(self.outgrown))  # of which nothing is ever taken away
+        if key not in self._without:
+            self._without[key] = found.without(self.outgrown)
+        return self._without[key]
 
     def with_files(self, options: Options, known: FacetSet) -> FacetSet:
         """Add the files that an operation uses, as they are at this moment."""

@@ -51,6 +51,12 @@ class Place:
     n: int
 
 
+def named(op: str) -> str:
+    """Give an identity without key and occurrence, as it stands: ``parent/name``."""
+    parent, slash, own = op.rpartition("/")
+    return f"{parent}{slash}{own.partition('#')[0].partition('[')[0]}"
+
+
 def parse(op: str) -> Place:
     """Take an identity apart; `ValueError` if it is none."""
     parent, _, own = op.rpartition("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,6 +13,7 @@ from IPython.display import display
 
 from durable_nb.engine import listing, store
 from durable_nb.engine.context import OPEN, current_run
+from durable_nb.engine.permits import LIMITS
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
 from durable_nb.engine.watched import Watched, watch
@@ -34,6 +36,10 @@ HELP: Final = """\
                                          its result no longer counts: it is done again
 %durable keep OP [--reason R]            what it depended on changed: use its record
 %durable rerun OP [--reason R]           what it depended on changed: do it again
+%durable compensate OP [--reason R]      take its effect back, by the compensate= of its step
+%durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
+                                         it may do, or spend, more than is recorded
+%durable facets [OP]                     what recorded results depend on, and what is not watched
 %durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
 
@@ -62,6 +68,9 @@ class Verbs:
             "invalidate": self._invalidate,
             "keep": self._keep,
             "rerun": self._rerun,
+            "compensate": self._compensate,
+            "grant": self._grant,
+            "facets": self._facets,
             "accept": self._accept,
             "help": self._help,
         }
@@ -171,6 +180,46 @@ class Verbs:
         view = run.rerun(_ref(_only(rest, '%durable rerun plan#1 --reason "R"')), reason=reason)
         print(f"{view.id}: it is done again under a new key")
 
+    def _compensate(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        op = _only(rest, '%durable compensate charge#1 --reason "wrong customer"')
+        if isinstance(run, Watched):
+            raise UsageError(
+                f"%durable compensate runs a function of the notebook that executes {run.name!r}: "
+                "do it there. Nothing was changed."
+            )
+        view = run.compensate(_ref(op), reason)
+        if inspect.isawaitable(view):
+            _close(view)
+            raise UsageError(
+                f"the function that takes {op} back is async: await it in a cell instead: "
+                f'await run.compensate("{op}"). Nothing was begun.'
+            )
+        print(f"{view.id}: its effect was taken back; it is done again when its step is called")
+
+    def _grant(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        budget: dict[str, float] = {}
+        for name in LIMITS:
+            rest, amount = _take(rest, f"--{name}")
+            if amount:
+                budget[name] = _number(name, amount)
+        scopes = _words(rest)
+        if not reason or not (scopes or budget):
+            raise UsageError(
+                "%durable grant needs what and why. Example: %durable grant payments:write "
+                '--usd 10 --reason "the customer asked". Nothing was changed.'
+            )
+        run.grant(*scopes, budget=budget or None, reason=reason)
+        what = [*scopes, *(f"{name} {amount:g}" for name, amount in budget.items())]
+        print(f"run {run.name}: granted {', '.join(what)}")
+
+    def _facets(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        display(run.facets_of(_ref(rest) if rest else None))  # type: ignore[no-untyped-call]
+
     def _accept(self, rest: str) -> None:
         run, rest = self._target(rest)
         rest, reason = _take(rest, "--reason")
@@ -242,9 +291,9 @@ def _only(rest: str, example: str) -> str:
 
 def _take(text: str, flag: str) -> tuple[str, str]:
     """Split off ``--flag VALUE``: the value goes up to the next flag."""
-    before, found, after = f"{text} ".partition(f" {flag} ")
+    before, found, after = f" {text} ".partition(f" {flag} ")
     if not found:
-        before, found, after = f"{text} ".partition(f" {flag}=")
+        before, found, after = f" {text} ".partition(f" {flag}=")
     if not found:
         return text.strip(), ""
     value, dashes, others = after.partition(" --")
@@ -252,6 +301,18 @@ def _take(text: str, flag: str) -> tuple[str, str]:
     if len(words) > 1 and words[0] == words[-1] and words[0] in "\"'":
         words = words[1:-1]
     return f"{before}{dashes}{others}".strip(), words
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--{name} {text}: it is a number. Nothing was changed.") from None
+
+
+def _close(awaitable: Any) -> None:
+    """Let go of what nobody will await, without a warning."""
+    getattr(awaitable, "close", lambda: None)()
 
 
 def _ref(text: str) -> object:

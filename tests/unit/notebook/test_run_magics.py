@@ -114,6 +114,13 @@ def test_verdicts_can_be_typed_with_literals_names_and_row_numbers(notebook):
         ("accept", "needs --reason"),
         ("keep", "one operation, please"),
         ("keep pay#1", "cannot keep"),
+        ("grant", "needs what and why"),
+        ("grant a:b", "needs what and why"),
+        ("grant --usd much --reason r", "it is a number"),
+        ("grant --usd 5 --reason r", "cannot grant"),
+        ("compensate", "one operation, please"),
+        ("compensate pay#1", "cannot compensate"),
+        ("facets nothing#1", "no operation"),
     ],
 )
 def test_a_wrong_line_says_what_to_type_and_changes_nothing(notebook, line, says):
@@ -253,3 +260,45 @@ def test_a_change_is_decided_and_a_loss_accepted_from_a_line(notebook):
     assert "done again" in notebook.run("%durable rerun plan --reason better").out
     refused = notebook.run("%durable accept --reason seen")
     assert not refused.ok
+    assert "none of its records is lost" in refused.out
+
+
+def test_scopes_and_money_are_granted_from_a_line(notebook):
+    """What a run may do and spend is widened where its person sits."""
+    notebook.ok("import durable_nb as dnb\nrun = dnb.open_run('job', budget={'usd': 1})")
+    notebook.ok("def pay(): return 1")
+    refused = notebook.run("run.step(requires=['pay:write']).call(pay)")
+    assert "ScopeDenied" in refused.out
+    granted = notebook.ok("%durable grant pay:write --usd 2.5 --reason 'the customer asked'")
+    assert "granted pay:write, usd 2.5" in granted.out
+    run = notebook.names["run"]
+    assert run.scopes == ("pay:write",)
+    assert run.budget["usd"] == 2.5
+    notebook.ok("run.step(requires=['pay:write']).call(pay)")
+
+
+def test_an_effect_is_taken_back_from_a_line(notebook):
+    """The function of the step is called; an async one is left to a cell."""
+    notebook.ok("%durable run job")
+    notebook.ok("undone = []\ndef undo(op): undone.append(op.result)\ndef pay(): return 'p-1'")
+    notebook.ok("run.step(compensate=undo).call(pay)")
+    told = notebook.ok("%durable compensate pay --reason 'wrong customer'")
+    assert "pay#1: its effect was taken back" in told.out
+    assert notebook.names["undone"] == ["p-1"]
+    notebook.ok("async def later(op): undone.append(2)")
+    notebook.ok("run.step('send', compensate=later).call(pay)")
+    refused = notebook.run("%durable compensate send")
+    assert not refused.ok
+    assert 'await run.compensate("send")' in refused.out
+    assert notebook.names["undone"] == ["p-1"]
+    assert notebook.names["run"].get("send").outcome == "completed"
+
+
+def test_what_a_result_depends_on_is_a_table(notebook):
+    """Also what is reached and not compared."""
+    notebook.ok("%durable run job")
+    notebook.ok("import json\nRATE = 3\ndef pay(x): return json.dumps(x * RATE)")
+    notebook.ok("run.step(effect='none').call(pay, 2)")
+    (table,) = notebook.ok("%durable facets pay").displays
+    assert "constant RATE" in str(table)
+    assert "module json" in str(table)
