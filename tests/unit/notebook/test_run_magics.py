@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import durable_nb as dnb
+from durable_nb.engine.recovery import doubt as doubt_of
 from durable_nb.engine.views import Question, StatusRow, StatusView
 from durable_nb.notebook.display import Shown, status_html
 from durable_nb.notebook.origin import ipython_origin
@@ -261,6 +262,9 @@ def test_a_change_is_decided_and_a_loss_accepted_from_a_line(notebook):
     refused = notebook.run("%durable accept --reason seen")
     assert not refused.ok
     assert "none of its records is lost" in refused.out
+    notebook.names["run"].append(doubt_of("records 7 to 9 are gone"))
+    assert "it goes on" in notebook.ok("%durable accept --reason seen").out
+    assert not notebook.names["run"].fold.doubted
 
 
 def test_scopes_and_money_are_granted_from_a_line(notebook):
