@@ -77,6 +77,7 @@ def open_run(
     facets: Mapping[str, Any] | None = None,
     scopes: Iterable[str] | None = None,
     budget: Mapping[str, float] | None = None,
+    on_change: str | Callable[[Any, Any], Any] | None = None,
     credentials: Callable[[tuple[str, ...]], Any] | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
@@ -108,6 +109,8 @@ def open_run(
         What its steps may do at most; recorded at birth, never widened by a resume.
     budget : Mapping, optional
         ``usd``, ``tokens``, ``calls``, ``seconds``: what it may spend in all its kernels.
+    on_change : {"rerun", "keep", "ask"} or callable, optional
+        What to do about a change, for steps that do not say so themselves.
     credentials : callable, optional
         Called with the recorded scopes; `Run.credentials` is what it gives.
     allow_network_fs : bool
@@ -131,7 +134,12 @@ def open_run(
         expect=expect,
         adopt=adopt,
         terms=Terms(
-            version=version, facets=facets, scopes=scopes, budget=budget, credentials=credentials
+            version=version,
+            facets=facets,
+            scopes=scopes,
+            budget=budget,
+            on_change=on_change,
+            credentials=credentials,
         ),
         allow_network_fs=allow_network_fs,
         **_surroundings(),
@@ -150,6 +158,7 @@ def run(
     facets: Mapping[str, Any] | None = None,
     scopes: Iterable[str] | None = None,
     budget: Mapping[str, float] | None = None,
+    on_change: str | Callable[[Any, Any], Any] | None = None,
     credentials: Callable[[tuple[str, ...]], Any] | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
@@ -169,6 +178,7 @@ def run(
         facets=facets,
         scopes=scopes,
         budget=budget,
+        on_change=on_change,
         credentials=credentials,
         allow_network_fs=allow_network_fs,
     )

@@ -142,6 +142,15 @@ class Cost:
 
 
 Policy = str | Callable[..., Any]
+_POLICIES: Final = ("rerun", "keep", "ask")
+
+
+def check_policy(given: Any) -> Policy | None:
+    """Refuse what is no policy; `None` is the default rule."""
+    if given is None or callable(given) or given in _POLICIES:
+        policy: Policy | None = given
+        return policy
+    raise TypeError(f"on_change={given!r}: it is 'rerun', 'keep', 'ask' or a function")
 
 
 def policy_for(

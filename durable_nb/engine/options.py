@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from durable_nb.engine import validation
+from durable_nb.engine.change import check_policy
 from durable_nb.engine.facets import Code, declared
 from durable_nb.model.errors import NotApplied
 from durable_nb.model.facets import FacetSet
@@ -20,7 +21,6 @@ from durable_nb.model.outcomes import Effect
 SETTLE_AFTER_S: Final = 30.0
 
 _NOTHING: Final = FacetSet()
-_POLICIES: Final = ("rerun", "keep", "ask")
 
 #: HTTP answers that prove that nothing was applied (DESIGN section 3).
 _REJECTED: Final = frozenset({400, 401, 403, 404, 422, 429})
@@ -125,9 +125,7 @@ class Options:
                 ) from None
         if new.get("key") is not None:
             new["key"] = _key(new["key"])
-        policy = new.get("on_change")
-        if policy is not None and not callable(policy) and policy not in _POLICIES:
-            raise TypeError(f"on_change={policy!r}: it is 'rerun', 'keep', 'ask' or a function")
+        check_policy(new.get("on_change"))
         if isinstance(new.get("not_applied"), type):
             new["not_applied"] = (new["not_applied"],)
         for name in ("uses", "produces", "requires"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import produced
-from durable_nb.engine.change import Change, Cost, compare, inputs_only, policy_for
+from durable_nb.engine.change import Change, Cost, Policy, compare, inputs_only, policy_for
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
 from durable_nb.model.facets import FacetSet
@@ -48,7 +48,7 @@ def still_stands(op: Operation, state: OperationState) -> bool:
         withdraw(op, state)
         return True
     what = "; ".join(map(str, changes))
-    policy = policy_for(op.options.on_change, state, changes, run.fold, partial(cost, run, state))
+    policy = policy_for(_said(op), state, changes, run.fold, partial(cost, run, state))
     body = {**_about(changes), "actor": "policy", "basis": op.basis}
     if policy == "ask":
         ask(run, state, changes, op.basis, op.definition())
@@ -73,12 +73,18 @@ def _of_files(op: Operation, state: OperationState) -> list[Change]:
     return produced.changes(recorded, op.produced, declared=declared)
 
 
+def _said(op: Operation) -> Policy | None:
+    """Give the policy that the step, or else the run, was given."""
+    own = op.options.on_change
+    return op.run.on_change if own is None else own
+
+
 def same_inputs_as_the_intent(op: Operation, state: OperationState) -> None:
     """Ask before one idempotency key carries other inputs than it was sent with."""
     if not state.intent or state.intent.get("generation", 0) != state.generation:
         return
     changes = compare(state.intent, op.facets, {}, op.known, inputs_only=True)
-    if changes and op.options.on_change != "keep":
+    if changes and _said(op) != "keep":
         ask(op.run, state, changes, op.facets, op.definition())
 
 
@@ -96,7 +102,7 @@ def nothing_left_behind(op: Operation) -> None:
             new = FacetSet.of({**old.parts, **run.own_facets.parts}, old.unwatched)
             basis = {**state.basis, "facets": new.digest}
             changes = compare(state.basis, basis, run.fold.known, new)
-            policy = policy_for(None, state, changes, run.fold, partial(cost, run, state))
+            policy = policy_for(run.on_change, state, changes, run.fold, partial(cost, run, state))
             if changes and policy == "ask":
                 ask(run, state, changes, basis, run.definition(new))
         run.stale.pop(0)

@@ -213,6 +213,7 @@ def _open_journal(
         on_close=let_go,
         expected=expect or fold.born.get("expect") or (),
         permits=_permits(terms, fold),
+        on_change=terms.on_change,
         account=account,
         wallet=wallet,
     )

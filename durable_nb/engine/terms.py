@@ -8,7 +8,7 @@ from typing import Any
 
 from durable_nb import values
 from durable_nb.engine import facets as facets_
-from durable_nb.engine.change import Change
+from durable_nb.engine.change import Change, Policy, check_policy
 from durable_nb.engine.permits import budget_of, scopes_of
 from durable_nb.model.facets import FacetSet, Part
 from durable_nb.model.fold import ACCOUNT, Fold
@@ -28,6 +28,8 @@ class Terms:
         What its steps may do at most.
     budget : Mapping or None
         ``usd``, ``tokens``, ``calls`` and ``seconds`` that it may spend in all.
+    on_change : str, callable or None
+        The policy of steps that name none of their own; it is not recorded.
     credentials : callable or None
         Called with the recorded scopes; gives what the run acts with.
     """
@@ -36,9 +38,11 @@ class Terms:
     facets: Mapping[str, Any] | None = None
     scopes: Iterable[str] | None = None
     budget: Mapping[str, float] | None = None
+    on_change: Policy | None = None
     credentials: Callable[[tuple[str, ...]], Any] | None = None
 
     def __post_init__(self) -> None:
+        check_policy(self.on_change)
         if self.scopes is not None:
             object.__setattr__(self, "scopes", scopes_of(self.scopes))
         if self.budget is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
 from durable_nb.engine import calls, permits, views
+from durable_nb.engine.change import Policy
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.facets import Gatherer, of_scopes
 from durable_nb.engine.options import Options
@@ -90,6 +91,8 @@ class Trajectory:
         The run's own, which every operation has: version, model, tools and so on.
     stale : list of str
         The operations on record that stand on other ones, until the program reaches them.
+    on_change : str, callable or None
+        The policy of steps that name none of their own.
     outgrown : set of str
         Facets that steps have changed themselves, so that nothing is said by comparing them.
     working : Path
@@ -118,6 +121,7 @@ class Trajectory:
         clock: Clock,
         role: str,
         expected: Iterable[str] = (),
+        on_change: Policy | None = None,
         permits: permits.Permits = permits.AS_RECORDED,
         account: Part | None = None,
     ) -> None:
@@ -129,7 +133,7 @@ class Trajectory:
         self.reconcilers: dict[str, Options] = {}
         self.undoing: dict[str, Callable[..., Any]] = {}
         self.previews: dict[str, tuple[int, str]] = {}
-        self.expected = tuple(expected)
+        self.expected, self.on_change = tuple(expected), on_change
         self.headline, self.copied = "", False
         self.artifacts = artifacts
         self._journal = journal

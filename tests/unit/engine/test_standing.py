@@ -197,3 +197,20 @@ def test_two_blocks_of_one_program_reach_what_each_of_them_reaches(tmp_path, eff
             run.step(name).call(effects, name)
             assert run.unreached() == []
     assert "not reached" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("policy", ["keep", "rerun", "ask", lambda old, changes: old + "!"])
+def test_a_run_has_a_policy_for_steps_that_name_none(open_run, policy):
+    """What a step says of itself counts before it."""
+    for x in ("a", "b"):
+        with open_run(on_change=policy) as run:
+            assert run.step("own", effect="none", on_change="keep").call(cheap, x) == "a"
+            step = run.step("plan", effect="none")
+            if x == "b" and policy == "ask":
+                with pytest.raises(dnb.IncompatibleCheckpoint):
+                    step.call(cheap, x)
+            else:
+                wanted = {"keep": "a", "rerun": x}.get(policy, "a" if x == "a" else "a!")
+                assert step.call(cheap, x) == wanted
+    with pytest.raises(TypeError, match="on_change='never'"):
+        open_run(on_change="never")
