@@ -71,7 +71,7 @@ def steps(draw: st.DrawFn, depth: int = 2) -> Step:
     inner: Program = ()
     if depth and draw(st.integers(0, 3)) == 0:
         inner = draw(st.lists(steps(depth - 1), min_size=1, max_size=3).map(tuple))
-    wrong = inner and draw(st.integers(0, 9)) == 9
+    wrong = inner and draw(st.integers(0, 19)) == 19
     return Step(
         name=draw(NAMES),
         effect=draw(EFFECTS) if wrong or not inner else "none",

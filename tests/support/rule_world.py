@@ -15,14 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.rule_programs import Program, Step
-
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN, adopt_latest
 from durable_nb.engine.scope import Origin
 from durable_nb.engine.store import open_run
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.model.fold import Fold
+from support.rule_programs import Program, Step
 
 _SOURCE = """
 def work(value, before, *, idempotency_key):
