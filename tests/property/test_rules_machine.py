@@ -93,9 +93,11 @@ class Rules(RuleBasedStateMachine):
         self._then(then)
         self._go(pick, trouble)
 
-    @rule(how=st.sampled_from(["close", "kill"]))
-    def resume(self, how: str) -> None:
-        self._then(how)
+    @rule(how=st.sampled_from(["close", "kill"]), version=st.sampled_from([None, "1", "2"]))
+    def resume(self, how: str, version: str | None) -> None:
+        getattr(self.world, how)(version)
+        getattr(self.model, how)(version)
+        self._go()
 
     # -- verdicts ----------------------------------------------------------------------------
 

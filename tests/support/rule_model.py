@@ -7,7 +7,7 @@ and no threads. What is on disk is a copy of the whole state; a kill goes back t
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from support.rule_programs import Program, Step
@@ -82,6 +82,7 @@ class Basis:
     before: Any
     code: int
     model: str | None
+    version: str | None  #: of the whole run
 
     def changes(self, now: Basis, inputs_only: bool) -> tuple[Row, ...]:
         rows: list[Row] = [
@@ -90,6 +91,7 @@ class Basis:
         ]
         if not inputs_only:
             rows += [("code", self.code, now.code), ("model", self.model, now.model)]
+            rows += [("version", self.version, now.version)]
         return tuple(row for row in rows if row[1] != row[2])
 
 
@@ -132,6 +134,7 @@ class State:
 
     ops: dict[str, Op] = field(default_factory=dict)
     decided: dict[Row, str] = field(default_factory=dict)
+    version: str | None = None
 
 
 @dataclass
@@ -153,6 +156,7 @@ class Model:
     ledger: list[tuple[str, int]] = field(default_factory=list)
     troubles: dict[str, str] = field(default_factory=dict)
     world: int = 0
+    left_behind: list[str] = field(default_factory=list)
 
     @property
     def ops(self) -> dict[str, Op]:
@@ -163,13 +167,22 @@ class Model:
 
     # -- kernels -----------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, version: str | None = None) -> None:
         self.commit()
-        self.reached.clear()
+        self._open(version)
 
-    def kill(self) -> None:
+    def kill(self, version: str | None = None) -> None:
         self.state = copy.deepcopy(self.on_disk)
+        self._open(version)
+
+    def _open(self, version: str | None) -> None:
+        """Another kernel: the version is as it was, if nothing else is said."""
         self.reached.clear()
+        now = self.state.version = version or self.state.version
+        self.commit()
+        self.left_behind = [
+            i for i, o in self.ops.items() if o.basis and o.basis.version not in {None, now}
+        ]
 
     # -- a pass ------------------------------------------------------------------------------
 
@@ -213,7 +226,7 @@ class Model:
             failed.last, failed.failed, failed.basis = "observed", failed.error, failed.intent
             failed.question = None
         scope.failures.clear()
-        basis = Basis(step.value, before, step.code, step.model)
+        basis = Basis(step.value, before, step.code, step.model, self.state.version)
         if not self.must_run(op_id, step, basis, scope):
             op = self.ops[op_id]
             self.reached.add(op_id)
@@ -239,10 +252,16 @@ class Model:
         for asked_id, asked in self.ops.items():
             if asked.question is None or self.inside(asked_id, op_id):
                 continue
+            if any(
+                f == "version" and new != self.state.version for f, _, new in asked.question.rows
+            ):
+                asked.question = None  # nobody works under that version any more
+                continue
             if asked.question.facets == ("result",) and step.effect == "none":
                 continue
             raise Stop("IncompatibleCheckpoint", [asked_id], asked.question.facets)
         if op is None:
+            self.nothing_left_behind()
             self.in_the_place_of_another(op_id, step, scope)
             return True
         if op.effect != "none" and op.sent == op.generation:
@@ -278,14 +297,14 @@ class Model:
         self.commit()
         return policy == "keep"
 
-    def policy(self, op_id: str, step: Step, changes: tuple[Row, ...]) -> str:
+    def policy(self, op_id: str, step: Step | None, changes: tuple[Row, ...]) -> str:
         op = self.ops[op_id]
         decided = {self.state.decided.get(row) for row in changes}
         if decided == {"kept"}:
             return "keep"
         if None not in decided and op.effect == "none":
             return "rerun"
-        if step.on_change is not None:
+        if step is not None and step.on_change is not None:
             return step.on_change
         effects_after = [
             o for _, o in self.after(op_id) if o.effect != "none" and o.result is not None
@@ -310,6 +329,23 @@ class Model:
         """Withdraw a question whose change is gone; what came out differently stays so."""
         if op.question is not None and "result" not in op.question.facets:
             op.question = None
+
+    def nothing_left_behind(self) -> None:
+        """Ask about what stands on another version before something new begins beside it."""
+        while self.left_behind:
+            op_id = self.left_behind[0]
+            op = self.ops[op_id]
+            if op.outcome == C and not self.was_reached(op_id):
+                assert op.basis is not None
+                basis = replace(op.basis, version=self.state.version)
+                changes = op.basis.changes(basis, inputs_only=False)
+                if changes and op.vouched:
+                    raise Disputed("what somebody vouched for depends on its inputs only")
+                if changes and op.question and "result" in op.question.facets:
+                    raise Disputed("a different result is asked about until it is answered")
+                if changes and self.policy(op_id, None, changes) == "ask":
+                    self.ask(op_id, changes, basis)
+            self.left_behind.pop(0)
 
     def in_the_place_of_another(self, op_id: str, step: Step, scope: Scope) -> None:
         if step.effect == "none":
