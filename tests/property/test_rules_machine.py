@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 from support.child import Bench
 from support.ledger import Ledger
-from support.rule_model import C, Disputed, Model, Op, U
+from support.rule_model import C, Disputed, I, Model, Op, U
 from support.rule_programs import (
     CODES,
     MODELS,
@@ -145,6 +145,15 @@ class Rules(RuleBasedStateMachine):
         self._then(then)
         self._go(pick, trouble)
 
+    @precondition(lambda self: self._to_be_retried())
+    @rule(pick=PICK, value=VALUES, then=THEN)
+    def edit_the_input_of_what_was_tried(self, pick: int, value: int, then: str) -> None:
+        tried = self._to_be_retried()
+        path = tried[pick % len(tried)]
+        self._edit(changed(self.program, path, lambda step: replace(step, value=value)))
+        self._then(then)
+        self._go()
+
     @precondition(lambda self: self.program)
     @rule(code=CODES, then=THEN)
     def edit_all_code(self, code: int, then: str) -> None:
@@ -236,6 +245,11 @@ class Rules(RuleBasedStateMachine):
     def _ids(self, wanted: Any) -> list[str]:
         return [op_id for op_id, op in self.model.ops.items() if wanted(op)]
 
+    def _to_be_retried(self) -> list[tuple[int, ...]]:
+        """Say where the calls stand that were tried, and are neither done nor in doubt."""
+        tried = self._ids(lambda op: op.effect != "none" and op.outcome == I)
+        return [place for op, place in identities(self.program).items() if op in tried]
+
     def _path(self, pick: int) -> tuple[int, ...]:
         all_paths = list(paths(self.program))
         return all_paths[pick % len(all_paths)]
@@ -261,14 +275,16 @@ def is_asked(op: Op) -> bool:
 # -- programs ----------------------------------------------------------------------------------
 
 
-def identities(program: Program, above: str = "") -> set[str]:
-    """List the identities of a program's calls, each only once where they are counted."""
-    found = set()
-    for step in program:
-        key = "" if step.key is None else f"[{step.key}]"
-        number = next(n for n in range(1, 99) if f"{above}{step.name}{key}#{n}" not in found)
-        found.add(f"{above}{step.name}{key}#{number}")
-        found |= identities(step.inner, f"{above}{step.name}{key}#{number}/")
+def identities(
+    program: Program, above: str = "", place: tuple[int, ...] = ()
+) -> dict[str, tuple[int, ...]]:
+    """Give the identities of a program's calls, as far as no key is there twice, and where."""
+    found: dict[str, tuple[int, ...]] = {}
+    for at, step in enumerate(program):
+        stem = f"{above}{step.name}" + ("" if step.key is None else f"[{step.key}]")
+        op = next(f"{stem}#{n}" for n in range(1, 99) if f"{stem}#{n}" not in found)
+        found[op] = (*place, at)
+        found |= identities(step.inner, f"{op}/", (*place, at))
     return found
 
 
