@@ -250,14 +250,14 @@ class Model:
         if below and step.effect != "none":
             raise Disputed("only what may open children is a way to a doubt below it")
         for asked_id, asked in self.ops.items():
-            if asked.question is None or self.inside(asked_id, op_id):
+            if asked.question is None:
                 continue
-            if any(
-                f == "version" and new != self.state.version for f, _, new in asked.question.rows
-            ):
+            versions = {new for facet, _, new in asked.question.rows if facet == "version"}
+            if versions - {self.state.version}:
                 asked.question = None  # nobody works under that version any more
                 continue
-            if asked.question.facets == ("result",) and step.effect == "none":
+            effects_only = asked.question.facets == ("result",)
+            if self.inside(asked_id, op_id) or (effects_only and step.effect == "none"):
                 continue
             raise Stop("IncompatibleCheckpoint", [asked_id], asked.question.facets)
         if op is None:
