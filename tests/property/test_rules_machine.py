@@ -82,7 +82,6 @@ class Rules(RuleBasedStateMachine):
             shutil.rmtree(self.place, ignore_errors=True)
 
     # Most rules end with a pass: what they changed shows only there.
-
     @initialize(program=programs(), pick=PICK, trouble=FATE_OF_CALL)
     def write(self, program: Program, pick: int, trouble: str) -> None:
         self._edit(program)
@@ -111,6 +110,21 @@ class Rules(RuleBasedStateMachine):
     def decide(self, pick: int, verdict: str, then: str, trouble: str) -> None:
         self._give(verdict, self._ids(is_asked), pick, None)
         self._then(then)
+        self._go(pick, trouble)
+
+    @precondition(lambda self: self._ids(is_unknown) or self._ids(is_asked))
+    @rule(
+        happened=st.sampled_from(["confirm", "deny"]),
+        changed=st.sampled_from(["keep", "rerun"]),
+        pick=PICK,
+        trouble=FATE_OF_CALL,
+    )
+    def answer_everything(self, happened: str, changed: str, pick: int, trouble: str) -> None:
+        for op in self._ids(is_unknown):
+            self._give(happened, [op], 0, None)
+        for op in self._ids(is_asked):  # what is not done has no record to keep
+            verdict = changed if self.model.ops[op].outcome == C else "rerun"
+            self._give(verdict, [op], 0, None)
         self._go(pick, trouble)
 
     @precondition(lambda self: self._ids(is_done))
@@ -169,6 +183,16 @@ class Rules(RuleBasedStateMachine):
         self._then(then)
         self._go(pick, trouble)
 
+    @precondition(lambda self: not self._ids(is_unknown) and not self._ids(is_asked))
+    @rule(
+        name=NAMES,
+        effect=st.sampled_from(["external", "external", "idempotent"]),
+        trouble=st.sampled_from(TROUBLES),
+    )
+    def come_to_trouble(self, name: str, effect: str, trouble: str) -> None:
+        self._edit((*self.program, Step(name, effect)))
+        self._go(-1, trouble)
+
     @precondition(lambda self: self.program)
     @rule(pick=PICK, how=st.sampled_from(["remove", "move up"]))
     def reorder(self, pick: int, how: str) -> None:
@@ -188,10 +212,9 @@ class Rules(RuleBasedStateMachine):
         engine, model = engine_view(self.world), model_view(self.model)
         assert list(engine) == list(model)
         assert [(op, engine[op], model[op]) for op in model if engine[op] != model[op]] == []
-        keys = {(op, key) for op, key in self.world.ledger}
         assert [op for op, _ in self.world.ledger] == [op for op, _ in self.model.ledger]
         pairs = set(zip(self.model.ledger, self.world.ledger, strict=True))
-        assert len(pairs) == len(keys) == len(set(self.model.ledger))
+        assert len(pairs) == len(set(self.world.ledger)) == len(set(self.model.ledger))
         assert self.world.run.fold.doubted is None
 
     # -- how ---------------------------------------------------------------------------------
@@ -204,7 +227,10 @@ class Rules(RuleBasedStateMachine):
 
     def _go(self, pick: int = 0, trouble: str = "") -> None:
         """Run the program, in which one call that is still to be done may come to trouble."""
-        open_ = sorted(i for i in identities(self.program) if i not in self._ids(is_done))
+        places, done = identities(self.program), self._ids(is_done)
+        open_ = [op for op in places if op not in done]
+        effects = [op for op in open_ if step_at(self.program, places[op]).effect != "none"]
+        open_ = effects or open_  # where trouble means something
         troubles = {open_[pick % len(open_)]: trouble} if open_ and trouble else {}
         expected, expected_left = copy.deepcopy(self.model), dict(troubles)
         try:
