@@ -117,10 +117,10 @@ class Operated(Trajectory):
         return views.frame_of(
             ("op", "facet", "before", "after", "cost"),
             [
-                {"op": s.id, "facet": f, "before": b, "after": a, "cost": s.question["cost"]}
+                {"op": s.id, "facet": f, "before": b, "after": a, "cost": s.asked["cost"]}
                 for s in self.undecided_states()
-                if s.question
-                for f, b, a, *_ in s.question["rows"]
+                if s.asked
+                for f, b, a, *_ in s.asked["rows"]
             ],
         )
 
@@ -177,9 +177,11 @@ class Operated(Trajectory):
         """Use a recorded result although something that it depended on has changed."""
         state, _ = settle.find(self, op)
         body: dict[str, Any] = {"reason": values.redact(reason)}
-        if state.question is not None:
-            body["basis"] = dict(state.question["basis"])
-            body |= standing.about(state)
+        if state.asked is not None:
+            body |= {
+                "basis": dict(state.asked.get("basis") or state.basis),
+                **standing.about(state),
+            }
         return self.view(settle.give(self, Verdict.KEEP, op, body))
 
     def rerun(self, op: object, *, reason: str = "") -> OperationView:

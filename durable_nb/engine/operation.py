@@ -363,8 +363,10 @@ class Operation(Managed):
             shown = {} if show is None else {"preview": show(value)}
             self._warn_of_secret(value, text)
         except Exception as problem:
-            self._append(Kind.UNRECORDED, error=values.describe_error(problem))
+            self._append(Kind.UNRECORDED, error={**values.describe_error(problem), "lost": True})
             unknown = self.outcome is Outcome.UNKNOWN
+            if not unknown:
+                self._parent.failed(self.id, self._origin, self._lineage)
             raise ResultLost(self.id, str(problem), unknown) from problem
         below = [s for s in run.unknown_states() if s.id.startswith(self.id + "/")]
         if below:
@@ -375,7 +377,7 @@ class Operation(Managed):
         self._let_go_of_outgrown()
         asked = came_out_differently(self, state, again)
         made = {"produced": self.produced} if self.produced else {}
-        self._append(Kind.COMPLETED, *asked, result=text, **shown, **made)
+        self._append(Kind.COMPLETED, result=text, **shown, **made, **asked)
         self._value = again
 
     def _let_go_of_outgrown(self) -> None:
@@ -445,7 +447,7 @@ class Operation(Managed):
         self._parent.failed(self.id, self._origin, self._lineage)
         return False
 
-    def _append(self, kind: Kind, *more: Draft, **body: Any) -> None:
+    def _append(self, kind: Kind, **body: Any) -> None:
         body["duration_s"] = round(self.run.clock.monotonic() - self._began, 6)
         body["attempt"] = self.attempt
         if self._usd is not None:
@@ -454,7 +456,7 @@ class Operation(Managed):
             body["tokens"] = self._tokens
         if self._basis is not None:
             body["basis"] = self._basis
-        self.run.append(*self.definition(), Draft(self.id, kind, body), *more)
+        self.run.append(*self.definition(), Draft(self.id, kind, body))
 
 
 def lone_signal(error: BaseException) -> DurableSignal | None:

@@ -248,6 +248,10 @@ def grant_of(run: Trajectory, scopes: tuple[str, ...], budget: Budget | None) ->
         if amount <= known.get(name, 0):
             why = f"it has {_limit(name, known[name])}, and a grant only raises it."
             raise VerdictRefused(whose, "grant", why)
+    held = run.permits.scopes_now(run.fold)
+    if not amounts and set(several) <= set(held):
+        why = f"it has {_listed(several)} already."
+        raise VerdictRefused(f"scopes to run {run.name!r}", "grant", why)
     body: dict[str, Any] = {"scopes": list(several)} if several else {}
     return body | ({"budget": amounts} if amounts else {})
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
@@ -22,6 +23,7 @@ from durable_nb.model.errors import (
     DuplicateStep,
     JournalDamaged,
     NotTrusted,
+    ResultLost,
     StepFailed,
     UnknownOutcome,
 )
@@ -127,7 +129,7 @@ def reach(op: Operation) -> Core[None]:
                 op.refuse_missing_files()
                 run.live[op.id] = op
                 break
-        if state is not None and outcome is Outcome.COMPLETED and standing.still_stands(op, state):
+        if state is not None and outcome is Outcome.COMPLETED and _stands(op, state):
             replay(op, run.fold.operations[op.id])
             return
         if (
@@ -199,16 +201,9 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
 
     Compensations are exempt: they make a doubt smaller. What is lost may have been one, though.
     """
-    run = op.run
-    doubts = [s for s in run.unknown_states() if not _within(s, op)]
-    if doubts and op.undoes is None:
-        views = [run.view(s) for s in doubts]
-        raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
-    if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
-        raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
+    _refuse_blocked(op, state)
     if op.undoes is not None:
         return True
-    standing.undecided(op, _within)
     permits.check(op)
     if state is None:
         standing.nothing_left_behind(op)
@@ -220,9 +215,30 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
     return True
 
 
+def _refuse_blocked(op: Operation, state: OperationState | None) -> None:
+    """Refuse while something is unknown, lost or undecided elsewhere in the run."""
+    run = op.run
+    doubts = [s for s in run.unknown_states() if not _within(s, op)]
+    if doubts and op.undoes is None:
+        views = [run.view(s) for s in doubts]
+        raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
+    if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
+        raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
+    if op.undoes is None:
+        standing.undecided(op, _within)
+
+
+def _stands(op: Operation, state: OperationState) -> bool:
+    return standing.still_stands(op, state, partial(_refuse_blocked, op, state))
+
+
 def _within(state: OperationState, op: Operation) -> bool:
-    """Tell whether it is the operation itself, or below it: entering is how those are reached."""
-    return state.id == op.id or state.id.startswith(op.id + "/")
+    """Tell whether it is the operation itself, or below it: entering is how those are reached.
+
+    Only what has no effect of its own is entered for what is below it.
+    """
+    pure = op.options.effect is Effect.NONE
+    return state.id == op.id or (pure and state.id.startswith(op.id + "/"))
 
 
 # -- replay ----------------------------------------------------------------------------------
@@ -234,6 +250,8 @@ def replay(op: Operation, state: OperationState) -> None:
     run.sources[op.id] = "record"
     if state.failed:
         error = dict(state.error or {})
+        if error.get("lost"):
+            raise ResultLost(op.id, str(error.get("message", "")), unknown=False)
         again = values.rebuild_error(error)
         raise again or StepFailed(
             op.id,

@@ -164,7 +164,7 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
         if run.is_live(state.id):
             raise StillRunning(state.id, [run.view(state)])
         full = {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
-        asked = state.question is not None
+        asked = state.asked is not None
         if is_settled(verdict, state.kind, seen, state.last_seq, asked=asked):
             kind = Kind.CONTESTED
             run.append(Draft(state.id, kind, {**full, "verdict": str(verdict)}))

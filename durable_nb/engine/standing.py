@@ -6,7 +6,7 @@ record, so that a person answers it once, from wherever they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from durable_nb.engine.change import Change, Cost, Policy, compare, inputs_only,
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
 from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import OperationState
+from durable_nb.model.fold import RESULT, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.trajectory import Trajectory
 
-#: What a question is about, beside a change of facets.
-RESULT: Final = "result"
+#: What a question is about, beside a change of facets and another result.
 PLACE: Final = "place"
 
 
-def still_stands(op: Operation, state: OperationState) -> bool:
+def still_stands(op: Operation, state: OperationState, may_run: Callable[[], object]) -> bool:
     """Check what a recorded result depended on; `False` if it is to be done again.
 
     Parameters
@@ -38,6 +37,8 @@ def still_stands(op: Operation, state: OperationState) -> bool:
         Reached by the program, with the facets that hold now.
     state : OperationState
         What is on record of it, completed.
+    may_run : callable
+        Raises where nothing may be done now: then its record is not given up either.
     """
     run = op.run
     changes = compare(
@@ -53,7 +54,8 @@ def still_stands(op: Operation, state: OperationState) -> bool:
     if policy == "ask":
         ask(run, state, changes, op.basis, op.definition())
     if policy == "rerun":
-        op.refuse_missing_files()  # while its record is as it was
+        may_run()  # while its record is as it was
+        op.refuse_missing_files()
         run.say(f"{op.id}: running again, because this changed: {what}")
         run.append(*op.definition(), Draft(op.id, Kind.RERUN, body))
         return False
@@ -101,7 +103,9 @@ def nothing_left_behind(op: Operation) -> None:
             old = run.fold.known[state.basis["facets"]]
             new = FacetSet.of({**old.parts, **run.own_facets.parts}, old.unwatched)
             basis = {**state.basis, "facets": new.digest}
-            changes = compare(state.basis, basis, run.fold.known, new)
+            changes = compare(
+                state.basis, basis, run.fold.known, new, inputs_only=inputs_only(state)
+            )
             policy = policy_for(run.on_change, state, changes, run.fold, partial(cost, run, state))
             if changes and policy == "ask":
                 ask(run, state, changes, basis, run.definition(new))
@@ -132,14 +136,14 @@ def in_its_place(op: Operation) -> None:
             ask(run, s, [change], s.basis, ())
 
 
-def came_out_differently(op: Operation, state: OperationState, value: Any) -> list[Draft]:
-    """Draft the question that another result than before raises, if effects followed the old one.
+def came_out_differently(op: Operation, state: OperationState, value: Any) -> dict[str, Any]:
+    """Give the question that another result than before raises, if effects followed the old one.
 
     With the same result nothing follows: what depends on it compares equal (early cut-off).
     """
     run, now = op.run, op.run.clock.now()
     if state.former is None:
-        return []
+        return {}
     later = [
         s
         for s in run.states()
@@ -150,31 +154,29 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> li
         and not s.id.startswith(op.id + "/")
     ]
     if not later:
-        return []
+        return {}
     try:
         old = values.decode(state.former, run.artifacts)
         before, same = values.preview(old), values.digest(old) == values.digest(value)
     except Exception:  # a value that cannot be loaded any more is not known to be the same
         before, same = "?", False
     if same:
-        return []
+        return {}
     change = Change(RESULT, before, values.preview(value), state.former[:64], op.id)
     happened = ", ".join(s.id for s in later[:3]) + (", ..." if len(later) > 3 else "")
     told = f"{len(later)} completed effects after it stand on the old result: {happened}"
-    body = {**_about([change]), "basis": op.basis, "cost": told}
-    return [Draft(op.id, Kind.ASKED, body)]
+    return {"differs": {**_about([change]), "cost": told}}
 
 
 def undecided(op: Operation, within: Any) -> None:
     """Refuse what is new while a question waits; a result that differs stops effects only."""
     for asked in op.run.undecided_states():
-        if _is_outdated(op.run, asked):
+        if asked.question is not None and _is_outdated(op.run, asked):
             op.run.append(Draft(asked.id, Kind.ASKED, {"changes": []}), lazy=True)
-            continue
-        about = {row[0] for row in (asked.question or {}).get("rows", ())}
-        if about == {RESULT} and op.options.effect is Effect.NONE:
-            continue
-        if not within(asked, op):
+            asked = op.run.fold.operations[asked.id]  # noqa: PLW2901 - as it stands by now
+        pure = op.options.effect is Effect.NONE
+        waits = asked.question is not None or (asked.differs is not None and not pure)
+        if waits and not within(asked, op):
             raise question(op.run, asked)
 
 
@@ -202,7 +204,7 @@ def ask(
 
 def question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
     """Give the signal that shows the question of an operation."""
-    asked = state.question or {}
+    asked = state.asked or {}
     return IncompatibleCheckpoint(
         run.name,
         [run.view(state)],
@@ -214,16 +216,13 @@ def question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
 
 def withdraw(op: Operation, state: OperationState) -> None:
     """Take a question back: what had changed is as it was."""
-    if state.question is None:
-        return
-    if {row[0] for row in state.question.get("rows", ())} & {RESULT}:
-        return  # it is about what came out, and stays until it is answered
-    op.run.append(Draft(op.id, Kind.ASKED, {"changes": []}), lazy=True)
+    if state.question is not None:
+        op.run.append(Draft(op.id, Kind.ASKED, {"changes": []}), lazy=True)
 
 
 def about(state: OperationState) -> dict[str, Any]:
     """Give what a verdict on a question says of it."""
-    asked = state.question or {}
+    asked = state.asked or {}
     return {k: list(asked[k]) for k in ("changes", "rows") if k in asked}
 
 

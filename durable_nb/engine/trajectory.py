@@ -187,7 +187,7 @@ class Trajectory:
         """Keep at hand the few operations that stop what is new, now or once a key is forgotten."""
         if self._named is not None:
             self._named.add(named(state.id))
-        (self._asked.add if state.question else self._asked.discard)(state.id)
+        (self._asked.add if state.asked else self._asked.discard)(state.id)
         if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
             self._doubtful.add(state.id)
         else:

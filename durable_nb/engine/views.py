@@ -174,7 +174,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         ended=state.ended,
         duration_s=state.duration_s,
         last_seq=state.last_seq,
-        changes=tuple((state.question or {}).get("changes", ())),
+        changes=tuple((state.asked or {}).get("changes", ())),
         result_preview=_preview(run, state),
         _text=state.result,
         _artifacts=run.artifacts,

@@ -32,12 +32,19 @@ def _nothing() -> Mapping[str, Any]:
 _RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
 #: Kinds that carry the result that replay returns.
 _RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUPLICATE})
+#: That an operation came out differently, among what is asked about.
+RESULT: Final = "result"
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
-OWN_FACETS: Final = (INPUT, "result", "produced ")
+OWN_FACETS: Final = (INPUT, RESULT, "produced ")
+
+
+def is_about_result(body: Mapping[str, Any]) -> bool:
+    """Tell whether a question, or its answer, is about what came out."""
+    return any(row[0] == RESULT for row in body.get("rows") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,10 @@ class OperationState:
         From then on an idempotent effect in doubt counts as external (`key_ttl`).
     unpriced : int
         Attempts whose cost is not known, so that totals say "at least".
+    differs : Mapping or None
+        That it came out differently than what later effects stand on, and waits for a decision.
     former : str or None
-        The result before it was invalidated or done again, to tell whether it came out the same.
+        The result that later effects may stand on, from before it was invalidated or done again.
     vouched : bool
         Whether the result came from a verdict, so that the code does not count.
     bill : Bill
@@ -101,6 +110,7 @@ class OperationState:
     unpriced: int = 0
     failed: bool = False
     question: Mapping[str, Any] | None = None
+    differs: Mapping[str, Any] | None = None
     former: str | None = None
     vouched: bool = False
     key_expires: datetime | None = None
@@ -110,6 +120,11 @@ class OperationState:
     def place(self) -> identity.Place:
         """Parent, name, key and occurrence."""
         return identity.parse(self.id)
+
+    @property
+    def asked(self) -> Mapping[str, Any] | None:
+        """What waits for a decision: a change of what it stands on, else of what came out."""
+        return self.question or self.differs
 
     @property
     def cell(self) -> str:
@@ -156,16 +171,19 @@ class OperationState:
             new["failed"] = False
         if kind in _RESULTS and kind is not Kind.KEPT:
             new |= {"error": None, "ended": record.ts, "failed": False}
-            new |= {"former": None, "vouched": kind is Kind.CONFIRMED}
+            new |= {"vouched": kind is Kind.CONFIRMED, "differs": body.get("differs")}
+            new["former"] = self.former if body.get("differs") else None
         if kind in _RESULTS or kind is Kind.OBSERVED:
             new["basis"] = body.get("basis") or self.last.get("basis") or self.intent
             if body.get("produced"):
                 new["basis"] = {**new["basis"], "produced": body["produced"]}
+        if kind is Kind.KEPT and is_about_result(body):
+            new |= {"differs": None, "former": None}
         if kind is Kind.OBSERVED:
             new["failed"] = True
         if kind in _RENEWS:
             new |= {"generation": self.generation + 1, "result": None, "preview": None}
-            new |= {"former": self.result or self.former, "vouched": False}
+            new |= {"former": self.former or self.result, "differs": None, "vouched": False}
             new["error"] = None
             new["failed"] = False
             new["key_expires"] = None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,11 +27,12 @@ from hypothesis.stateful import (
 )
 from support.child import Bench
 from support.ledger import Ledger
-from support.rule_model import C, Disputed, I, Model, Op, U
+from support.rule_model import C, I, Model, Op, U
 from support.rule_programs import (
     CODES,
     MODELS,
     NAMES,
+    SCOPES,
     TROUBLES,
     VALUES,
     Program,
@@ -58,6 +59,7 @@ EDITS = st.one_of(
     st.tuples(st.just("code"), CODES),
     st.tuples(st.just("model"), MODELS),
     st.tuples(st.just("name"), NAMES),
+    st.tuples(st.just("requires"), SCOPES),
     st.tuples(st.just("feeds"), st.booleans()),
     st.tuples(st.just("catch"), st.booleans()),
 )
@@ -150,6 +152,12 @@ class Rules(RuleBasedStateMachine):
         self._give(verdict, list(self.model.ops), pick, None)
         self._then(then)
 
+    @rule(scope=st.sampled_from(["send", "send", "read"]), then=THEN)
+    def grant(self, scope: str, then: str) -> None:
+        assert self.world.grant(scope) == self.model.grant(scope)
+        self._then(then)
+        self._go()
+
     # -- edits -------------------------------------------------------------------------------
 
     @precondition(lambda self: self.program)
@@ -233,11 +241,7 @@ class Rules(RuleBasedStateMachine):
         open_ = effects or open_  # where trouble means something
         troubles = {open_[pick % len(open_)]: trouble} if open_ and trouble else {}
         expected, expected_left = copy.deepcopy(self.model), dict(troubles)
-        try:
-            told = expected.go(self.program, expected_left)
-        except Disputed as rule:
-            event(f"disputed: {rule}")
-            return
+        told = expected.go(self.program, expected_left)
         before, done = outcomes(self.world), len(self.world.ledger)
         generations = {s.id: s.generation for s in self.world.run.states()}
         assert self.world.go(self.program, troubles) == told
@@ -295,7 +299,7 @@ def is_unknown(op: Op) -> bool:
 
 
 def is_asked(op: Op) -> bool:
-    return op.question is not None
+    return op.asked is not None
 
 
 # -- programs ----------------------------------------------------------------------------------
@@ -359,7 +363,7 @@ def engine_view(world: World) -> dict[str, Any]:
 
 
 def questioned(state: Any) -> tuple[str, ...]:
-    rows = (state.question or {}).get("rows", ())
+    rows = (state.asked or {}).get("rows", ())
     return tuple(sorted({row[0] for row in rows}))
 
 
@@ -369,7 +373,7 @@ def model_view(model: Model) -> dict[str, Any]:
             "outcome": op.outcome,
             "attempt": op.attempt,
             "generation": op.generation,
-            "question": op.question.facets if op.question else (),
+            "question": op.asked.facets if op.asked else (),
         }
         for op_id, op in model.ops.items()
     }

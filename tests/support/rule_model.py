@@ -44,7 +44,7 @@ SECOND = {
 }
 
 #: Errors that a program with `catch` handles.
-HANDLED = {"ValueError", "ConnectionRefusedError"}
+HANDLED = {"ValueError", "ConnectionRefusedError", "ResultLost"}
 
 Row = tuple[str, Any, Any]
 OWN = ("input ", "result")  #: facets of which a decision says nothing about other operations
@@ -70,10 +70,6 @@ class Refused(Exception):
     """A verdict does not fit."""
 
 
-class Disputed(Exception):
-    """The engine is known not to follow this rule yet; the machine walks around it."""
-
-
 @dataclass(frozen=True)
 class Basis:
     """What a result depends on."""
@@ -83,6 +79,7 @@ class Basis:
     code: int
     model: str | None
     version: str | None  #: of the whole run
+    scopes: str | None
 
     def changes(self, now: Basis, inputs_only: bool) -> tuple[Row, ...]:
         rows: list[Row] = [
@@ -91,7 +88,7 @@ class Basis:
         ]
         if not inputs_only:
             rows += [("code", self.code, now.code), ("model", self.model, now.model)]
-            rows += [("version", self.version, now.version)]
+            rows += [("version", self.version, now.version), ("scopes", self.scopes, now.scopes)]
         return tuple(row for row in rows if row[1] != row[2])
 
 
@@ -122,6 +119,12 @@ class Op:
     failed: str = ""  #: the error with which it is completed
     error: str = ""
     question: Question | None = None
+    differs: Question | None = None  #: it came out differently, and effects stand on the old result
+
+    @property
+    def asked(self) -> Question | None:
+        """What a person is asked: about a change first, then about what came out."""
+        return self.question or self.differs
 
     @property
     def outcome(self) -> str:
@@ -135,6 +138,7 @@ class State:
     ops: dict[str, Op] = field(default_factory=dict)
     decided: dict[Row, str] = field(default_factory=dict)
     version: str | None = None
+    scopes: set[str] = field(default_factory=lambda: {"read"})
 
 
 @dataclass
@@ -226,7 +230,7 @@ class Model:
             failed.last, failed.failed, failed.basis = "observed", failed.error, failed.intent
             failed.question = None
         scope.failures.clear()
-        basis = Basis(step.value, before, step.code, step.model, self.state.version)
+        basis = Basis(step.value, before, step.code, step.model, self.state.version, step.requires)
         if not self.must_run(op_id, step, basis, scope):
             op = self.ops[op_id]
             self.reached.add(op_id)
@@ -243,23 +247,8 @@ class Model:
             return False
         if op is not None and op.outcome == U:
             raise Stop("UnknownOutcome", [op_id])
-        doubts = [i for i, o in self.ops.items() if o.outcome == U and not self.inside(i, op_id)]
-        if doubts:
-            raise Stop("UnknownOutcome", doubts)
-        below = [i for i, o in self.ops.items() if o.outcome == U and i != op_id]
-        if below and step.effect != "none":
-            raise Disputed("only what may open children is a way to a doubt below it")
-        for asked_id, asked in self.ops.items():
-            if asked.question is None:
-                continue
-            versions = {new for facet, _, new in asked.question.rows if facet == "version"}
-            if versions - {self.state.version}:
-                asked.question = None  # nobody works under that version any more
-                continue
-            effects_only = asked.question.facets == ("result",)
-            if self.inside(asked_id, op_id) or (effects_only and step.effect == "none"):
-                continue
-            raise Stop("IncompatibleCheckpoint", [asked_id], asked.question.facets)
+        self.blocked(op_id, step)
+        self.permitted(op_id, step)
         if op is None:
             self.nothing_left_behind()
             self.in_the_place_of_another(op_id, step, scope)
@@ -271,6 +260,33 @@ class Model:
                 self.ask(op_id, changes, basis)
         self.as_it_was(op)
         return True
+
+    def blocked(self, op_id: str, step: Step) -> None:
+        """Section 3: while anything is unknown or undecided, nothing new begins.
+
+        What has no effect of its own is entered, to reach what is below it.
+        """
+        pure = step.effect == "none"
+
+        def within(other: str) -> bool:
+            return other == op_id or (pure and self.inside(other, op_id))
+
+        doubts = [i for i, o in self.ops.items() if o.outcome == U and not within(i)]
+        if doubts:
+            raise Stop("UnknownOutcome", doubts)
+        for asked_id, asked in self.ops.items():
+            rows = asked.question.rows if asked.question else ()
+            if {new for facet, _, new in rows if facet == "version"} - {self.state.version}:
+                asked.question = None  # nobody works under that version any more
+            waits = asked.question is not None or (asked.differs is not None and not pure)
+            if waits and not within(asked_id):
+                assert asked.asked is not None
+                raise Stop("IncompatibleCheckpoint", [asked_id], asked.asked.facets)
+
+    def permitted(self, op_id: str, step: Step) -> None:
+        """Section 6: without its scope a step is refused before its intent."""
+        if step.requires is not None and step.requires not in self.state.scopes:
+            raise Stop("ScopeDenied", [op_id] if op_id in self.ops else [])
 
     @staticmethod
     def inside(op_id: str, outer: str) -> bool:
@@ -285,14 +301,13 @@ class Model:
         if not changes:
             self.as_it_was(op)
             return True
-        if op.question is not None and "result" in op.question.facets:
-            raise Disputed("a different result is asked about until it is answered")
         policy = self.policy(op_id, step, changes)
         if policy == "ask":
             self.ask(op_id, changes, basis)
         if policy == "keep":
             op.last, op.basis, op.question = "kept", basis, None
         else:
+            self.blocked(op_id, step)  # else it would lose its record for nothing
             self.do_again(op, "rerun")
         self.commit()
         return policy == "keep"
@@ -327,8 +342,7 @@ class Model:
     @staticmethod
     def as_it_was(op: Op) -> None:
         """Withdraw a question whose change is gone; what came out differently stays so."""
-        if op.question is not None and "result" not in op.question.facets:
-            op.question = None
+        op.question = None
 
     def nothing_left_behind(self) -> None:
         """Ask about what stands on another version before something new begins beside it."""
@@ -338,11 +352,7 @@ class Model:
             if op.outcome == C and not self.was_reached(op_id):
                 assert op.basis is not None
                 basis = replace(op.basis, version=self.state.version)
-                changes = op.basis.changes(basis, inputs_only=False)
-                if changes and op.vouched:
-                    raise Disputed("what somebody vouched for depends on its inputs only")
-                if changes and op.question and "result" in op.question.facets:
-                    raise Disputed("a different result is asked about until it is answered")
+                changes = op.basis.changes(basis, inputs_only=op.vouched)
                 if changes and self.policy(op_id, None, changes) == "ask":
                     self.ask(op_id, changes, basis)
             self.left_behind.pop(0)
@@ -357,6 +367,8 @@ class Model:
         called = {name for name, _ in scope.counts}
         for other, name in beside.items():
             if name in called or self.was_reached(other) or self.ops[other].outcome != C:
+                continue
+            if self.ops[other].effect == "none":  # it did nothing that this one would do again
                 continue
             row = ("place", other, f"{scope.parent}/{step.name}")
             if row not in self.state.decided:
@@ -377,7 +389,7 @@ class Model:
 
     def do_again(self, op: Op, last: str) -> None:
         op.last, op.generation, op.question = last, op.generation + 1, None
-        op.former, op.result = op.result or op.former, None
+        op.former, op.result, op.differs = op.former or op.result, None, None
         op.vouched, op.failed, op.error = False, "", ""
 
     # -- sections 3 and 4: intent, effect, outcome ------------------------------------------------
@@ -407,8 +419,10 @@ class Model:
             self.commit()
             raise
         if trouble == "lose":
-            op.last, op.result = "lost", None
+            op.last, op.result, op.error = "lost", None, "ResultLost"
             self.commit()
+            if op.outcome != U:
+                scope.failures.append(op_id)
             raise Raised("ResultLost")
         doubts = [i for i, o in self.ops.items() if i.startswith(f"{op_id}/") and o.outcome == U]
         if doubts:  # no parent completes over an unknown descendant
@@ -417,7 +431,7 @@ class Model:
             raise Stop("UnknownOutcome", doubts)
         op.last, op.basis, op.failed, op.error, op.vouched = "completed", basis, "", "", False
         self.came_out_differently(op_id, op, basis)
-        op.former = None
+        op.former = op.former if op.differs else None
         self.commit()
         if trouble == "die recorded":
             raise Killed
@@ -450,24 +464,32 @@ class Model:
             if o.effect == "external" and o.outcome == C and not self.inside(i, op_id)
         ]
         if later:
-            op.question = Question((("result", None, None),), basis)
+            op.differs = Question((("result", None, None),), basis)
+
+    def grant(self, scope: str) -> str:
+        """Widen what the run may do; it is kept for good."""
+        if scope in self.state.scopes:
+            return "VerdictRefused"
+        self.state.scopes.add(scope)
+        self.commit()
+        return "recorded"
 
     # -- sections 3 and 6: verdicts ---------------------------------------------------------------
 
     def verdict(self, verdict: str, op_id: str, fate: str | None = None) -> str:
         """Give a verdict; tell "recorded", or the name of the error."""
         op = self.ops[op_id]
-        if op.question is None and verdict in SECOND.get(op.last, ()):
+        if op.asked is None and verdict in SECOND.get(op.last, ()):
             self.commit()  # it is kept in the history
             return "AlreadySettled"
         below = [o for i, o in self.ops.items() if self.inside(i, op_id)]
-        if op.outcome not in FITS[verdict] or (verdict == "keep" and op.question is None):
+        if op.outcome not in FITS[verdict] or (verdict == "keep" and op.asked is None):
             return "VerdictRefused"
         if verdict == "invalidate":
             happened = [o for o in below if o.outcome == C and o.effect == "external"]
             if any(o.outcome == U for o in below) or (happened and fate is None):
                 return "VerdictRefused"
-        rows = op.question.rows if op.question else ()
+        rows = op.asked.rows if op.asked else ()
         if verdict in {"keep", "rerun"}:
             said = "kept" if verdict == "keep" else "rerun"
             self.state.decided |= {row: said for row in rows if not row[0].startswith(OWN)}
@@ -475,7 +497,7 @@ class Model:
             case "confirm":
                 op.last, op.result, op.basis = "confirmed", "confirmed", op.intent
                 op.vouched, op.former, op.failed, op.error = True, None, "", ""
-                op.question = None
+                op.question = op.differs = None
             case "deny":
                 op.last, op.question = "denied", None
             case "invalidate":
@@ -483,8 +505,11 @@ class Model:
                     if each.outcome == C:
                         self.do_again(each, "invalidated")
             case "keep":
-                assert op.question is not None
-                op.last, op.basis, op.question = "kept", op.question.basis, None
+                assert op.asked is not None
+                op.last, op.basis = "kept", op.asked.basis
+                if op.question is None:
+                    op.differs = op.former = None
+                op.question = None
             case "rerun":
                 self.do_again(op, "rerun")
         self.commit()

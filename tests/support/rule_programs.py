@@ -44,6 +44,7 @@ class Step:
     feeds: bool = False
     catch: bool = False
     on_change: str | None = None
+    requires: str | None = None
     inner: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:
@@ -62,6 +63,7 @@ EFFECTS = st.sampled_from(["external", "external", "idempotent", "none", "none"]
 VALUES = st.integers(0, 2)
 CODES = st.integers(1, 2)
 MODELS = st.sampled_from([None, "m1", "m2"])
+SCOPES = st.sampled_from([None, "read", "send"])
 POLICIES = st.sampled_from([None] * 7 + ["rerun", "keep", "ask"])
 
 
@@ -82,6 +84,7 @@ def steps(draw: st.DrawFn, depth: int = 2) -> Step:
         feeds=draw(st.integers(0, 3)) == 3,
         catch=draw(st.integers(0, 3)) == 3,
         on_change=draw(POLICIES),
+        requires=draw(st.sampled_from([None, None, None, None, "read", "send"])),
         inner=inner,
     )
 

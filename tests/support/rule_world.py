@@ -72,12 +72,13 @@ class World:
     # -- kernels -----------------------------------------------------------------------------
 
     def _open(self, version: str | None = None) -> None:
+        scopes = None if (self._store / "r").exists() else ["read"]  # else as they were recorded
         OPEN._reached.clear()  # which another kernel would not know
         self.run = open_run(
             "r",
             store=self._store,
             adopt="moved",
-            terms=Terms(version=version),
+            terms=Terms(version=version, scopes=scopes),
             surroundings=Surroundings(
                 origin=lambda: Origin("cell", self._passes), say=lambda line: None
             ),
@@ -165,6 +166,7 @@ class World:
                 key=step.key,
                 on_change=step.on_change,
                 facets={"model": step.model} if step.model else None,
+                requires=step.requires or (),
                 not_applied=(ConnectionRefusedError,),
             )
             result = spelled.call(self._functions[step.code], step.value, before)
@@ -199,6 +201,14 @@ class World:
     def happens(self, op: str, key: str) -> None:
         """Let an effect happen."""
         self.ledger.append((op, key))
+
+    def grant(self, scope: str) -> str:
+        """Grant a scope; tell "recorded", or the name of the error."""
+        try:
+            self.run.grant(scope)
+        except dnb.VerdictRefused as error:
+            return type(error).__name__
+        return "recorded"
 
     # -- verdicts ----------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import durable_nb as dnb
@@ -214,3 +216,112 @@ def test_a_run_has_a_policy_for_steps_that_name_none(open_run, policy):
                 assert step.call(cheap, x) == wanted
     with pytest.raises(TypeError, match="on_change='never'"):
         open_run(on_change="never")
+
+
+# -- what the machine of rules (tests/property) has found -------------------------------------------
+
+
+def test_a_different_result_is_asked_about_until_it_is_answered(open_run, effects):
+    """Another question about the same operation, asked and withdrawn, does not answer it."""
+    with open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "a", 1)
+        run.step("pay").call(effects, "pay")
+        run.invalidate("plan#1", "look again")
+    with pytest.raises(dnb.IncompatibleCheckpoint) as stop, open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "b", 1)
+        run.step("pay").call(effects, "pay")
+        run.step("mail").call(effects, "mail")
+    assert stop.value.facets == ("result",)
+    with pytest.raises(dnb.IncompatibleCheckpoint), open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "b", 2)  # edited
+    with pytest.raises(dnb.IncompatibleCheckpoint), open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "b", 1)  # edited back
+        run.step("pay").call(effects, "pay")
+        run.step("mail").call(effects, "mail")
+    assert effects.lines == ["pay"]
+
+
+def test_a_result_is_compared_with_the_one_that_effects_stand_on(open_run, effects):
+    """Doing it a third time does not make the second result the old one."""
+    with open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "a", 1)
+        run.step("pay").call(effects, "pay")
+        run.invalidate("plan#1", "look again")
+    with pytest.raises(dnb.IncompatibleCheckpoint), open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "b", 1)
+        run.step("mail").call(effects, "mail")
+    with open_run() as run:
+        with pytest.raises(dnb.IncompatibleCheckpoint):
+            run.step("plan", effect="none").call(lambda x: "b", 2)
+        run.rerun("plan#1")
+    with pytest.raises(dnb.IncompatibleCheckpoint), open_run() as run:
+        run.step("plan", effect="none").call(lambda x: "b", 2)
+        run.step("pay").call(effects, "pay")
+        run.step("mail").call(effects, "mail")
+    assert effects.lines == ["pay"]
+
+
+def test_only_what_may_open_children_is_a_way_to_a_doubt_below_it(open_run, effects):
+    """A step with an effect of its own does not begin over an unknown descendant."""
+
+    def outer(run):
+        run.step("pay").call(lambda: 1 / 0)
+
+    with pytest.raises(dnb.UnknownOutcome), open_run() as run:
+        run.step("outer", effect="none", inputs={}).call(outer, run)
+    with pytest.raises(dnb.UnknownOutcome), open_run() as run:
+        run.step("outer", inputs={}).call(effects)
+    assert effects.lines == []
+
+
+def test_a_lost_result_that_was_handled_is_history(open_run, effects):
+    """The program took the other way because of it, and takes it again."""
+    good = []
+
+    def look():
+        return "seen" if good else threading.Lock()
+
+    def program():
+        with open_run() as run:
+            try:
+                return run.step("look", effect="none").call(look)
+            except dnb.NotRecordable:
+                return run.step("pay").call(effects, "fallback")
+
+    assert program() == 1
+    good.append(1)
+    with open_run(on_change="keep"):
+        pass
+    assert program_kept(open_run, look, effects) == 1
+
+
+def program_kept(open_run, look, effects):
+    with open_run(on_change="keep") as run:
+        try:
+            return run.step("look", effect="none").call(look)
+        except dnb.NotRecordable:
+            return run.step("pay").call(effects, "fallback")
+
+
+def test_a_record_is_not_given_up_while_the_run_is_blocked(open_run):
+    """What may not run now keeps its record, so that editing back replays it."""
+    with pytest.raises(dnb.UnknownOutcome), open_run() as run:
+        run.step("look", effect="none").call(cheap, 1)
+        run.step("pay").call(lambda: 1 / 0)
+    with pytest.raises(dnb.UnknownOutcome), open_run() as run:
+        run.step("look", effect="none").call(cheap, 2)
+    with open_run() as run:
+        assert run.step("look", effect="none").call(cheap, 1) == 1
+
+
+def test_a_confirmed_result_is_not_asked_about_under_another_version(open_run):
+    """It depends on its inputs only, whatever the program comes to first."""
+    with open_run(version="1") as run:
+        with pytest.raises(dnb.UnknownOutcome):
+            run.step("pay").call(lambda: 1 / 0)
+        run.confirm("pay#1", "paid")
+    with open_run(version="2") as run:
+        assert run.step("pay").call(lambda: 1 / 0) == "paid"
+    with open_run(version="3") as run:
+        run.step("look", effect="none").call(cheap, 1)
+        assert run.step("pay").call(lambda: 1 / 0) == "paid"
