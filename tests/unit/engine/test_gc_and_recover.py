@@ -113,7 +113,7 @@ def test_a_healthy_run_is_left_as_it_is(folder: Path) -> None:
 
 def test_a_torn_journal_gets_its_committed_part_back(own: Path) -> None:
     """The damaged whole is set aside; what was lost makes a doubt, and names what is unknown."""
-    kept = stored(own)[:-2]  # the last commit: the charge's intent, and the facets that it names
+    kept = stored(own)[:-2]  # all but the last commit: the charge's intent, and its facets
     wal = own / "journal.duckdb.wal"
     data = wal.read_bytes()[:-40] + bytes(40)
     wal.write_bytes(data)

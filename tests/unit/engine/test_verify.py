@@ -242,8 +242,16 @@ DAMAGE = {
 
 #: The same, of what hurts nothing that was recorded.
 NOTES = {
-    "waits for a class": (lambda f: change_body(f, RESULT, result_of(CLASS)), "value", "class Plan"),
-    "wants a codec": (lambda f: change_body(f, RESULT, result_of(NO_CODEC)), "value", "no codec reads"),
+    "waits for a class": (
+        lambda f: change_body(f, RESULT, result_of(CLASS)),
+        "value",
+        "class Plan",
+    ),
+    "wants a codec": (
+        lambda f: change_body(f, RESULT, result_of(NO_CODEC)),
+        "value",
+        "no codec reads",
+    ),
     "another name": (lambda f: None, "record", "born with the name 'r'"),
     "a doubt": (doubted, "record", "records of this run are lost"),
     "set aside": (doubted, "files", "was set aside there"),
