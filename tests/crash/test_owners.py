@@ -66,10 +66,12 @@ def test_case_07_a_second_kernel_is_refused_and_writes_nothing(
     assert records == [
         [1, "", "born"],
         [2, "", "opened"],
-        [3, "first#1", "intended"],
-        [4, "first#1", "completed"],
-        [5, "second#1", "intended"],
-        [6, "", "opened"],
+        [3, "", "defined"],
+        [4, "first#1", "intended"],
+        [5, "first#1", "completed"],
+        [6, "", "defined"],
+        [7, "second#1", "intended"],
+        [8, "", "opened"],
     ]
 
 

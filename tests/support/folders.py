@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import HeadState
@@ -23,6 +25,20 @@ run.step("plan", effect="none").call(lambda: {"order": (1, 2)})
 run.step("big", effect="none").call(lambda: "x" * 100_000)
 run.step("charge").call(die)
 """
+
+#: All that is in its journal then: operation and kind of each record, in order.
+KILLED_RECORDS = (
+    ("", "born"),
+    ("", "opened"),
+    ("", "defined"),
+    ("plan#1", "intended"),
+    ("plan#1", "completed"),
+    ("", "defined"),
+    ("big#1", "intended"),
+    ("big#1", "completed"),
+    ("", "defined"),
+    ("charge#1", "intended"),
+)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int, str]]:
@@ -58,6 +74,17 @@ def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]], *, seal: boo
     plant(path, head, rows, HeadState(rows[-1].seq, digest), "r")
     if not seal:
         head.write_bytes(kept)
+
+
+def stored(folder: Path) -> list[Row]:
+    """Read the rows of a journal from a copy of it, so that nothing in the folder changes."""
+    with TemporaryDirectory() as copy:
+        for file in folder.glob("journal.duckdb*"):
+            shutil.copy(file, copy)
+        con = connect(Path(copy) / "journal.duckdb")
+        rows = read_rows(con)
+        con.close()
+    return rows
 
 
 def artifact(folder: Path) -> Path:

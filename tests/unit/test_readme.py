@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import durable_nb as dnb
-from durable_nb.engine.options import Options
+from durable_nb.engine.options import _INTERNAL, Options
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -37,7 +37,7 @@ def test_every_step_option_is_in_the_guide():
     """The table of options is whole."""
     listed = set(re.findall(r"^\| `([a-z_]+)` \|", GUIDE.split("## Step options")[1], re.M))
 
-    assert set(Options.__dataclass_fields__) - {"code", "single", "preview"} <= listed
+    assert set(Options.__dataclass_fields__) - _INTERNAL <= listed
 
 
 def test_every_outcome_of_the_guide_is_the_tables():

@@ -13,7 +13,7 @@ from pathlib import Path
 import diskcache
 import pytest
 from support.child import Bench
-from support.folders import artifact, index, rewrite, tree
+from support.folders import KILLED_RECORDS, artifact, index, rewrite, stored, tree
 
 import durable_nb as dnb
 from durable_nb import values
@@ -32,7 +32,10 @@ def test_a_run_whose_kernel_was_killed_is_whole(folder: Path) -> None:
 
     assert report.ok, report
     assert report.findings == ()
-    assert report.checked == {"records": 7, "values": 2, "artifacts": 1, "bytes": 100_000}
+    assert tuple((row.op, row.kind) for row in stored(folder)) == KILLED_RECORDS
+    assert report.checked == {
+        "records": len(KILLED_RECORDS), "values": 2, "artifacts": 1, "bytes": 100_000,
+    }  # fmt: skip
     assert len(report.run_id) == 32
     assert tree(folder.parent) == before
 
@@ -63,11 +66,18 @@ def swap_with_another_run(folder: Path) -> None:
     shutil.copy(folder.parent / "other" / "journal.duckdb", folder / "journal.duckdb")
 
 
-def change_body(folder: Path, seq: int, change: Callable[[dict], dict], seal: bool = True) -> None:
+INTENT, RESULT, DEFINITION = ("plan#1", "intended"), ("plan#1", "completed"), ("", "defined")
+
+
+def change_body(
+    folder: Path, which: tuple[str, str], change: Callable[[dict], dict], seal: bool = True
+) -> None:
+    """Change the body of the first record of an operation and a kind."""
+
     def changed(rows: list[Row]) -> list[Row]:
-        row = rows[seq - 1]
+        row = next(row for row in rows if (row.op, row.kind) == which)
         body = json.dumps(change(json.loads(row.body))).encode()
-        return [*rows[: seq - 1], row._replace(body=body), *rows[seq:]]
+        return [*rows[: row.seq - 1], row._replace(body=body), *rows[row.seq :]]
 
     rewrite(folder, changed, seal=seal)
 
@@ -184,25 +194,31 @@ DAMAGE = {
         lambda f: change_table(f, "UPDATE j.main.records SET epoch = 0 WHERE seq = 4"),
         "journal", "has epoch 0 after epoch 1",
     ),
-    "no write-ahead file": (lambda f: wal(f).unlink(), "head", "7 records were acknowledged"),
+    "no write-ahead file": (
+        lambda f: wal(f).unlink(), "head", f"{len(KILLED_RECORDS)} records were acknowledged",
+    ),
     "another run's": (swap_with_another_run, "head", "not those that were acknowledged"),
     "a changed body": (
-        lambda f: change_body(f, 4, result_of('{"order": 1}'), seal=False),
+        lambda f: change_body(f, RESULT, result_of('{"order": 1}'), seal=False),
         "head", "not those that were acknowledged",
     ),
     "no head": (lambda f: (f / "head").unlink(), "head", "the head file is missing"),
     "head zeroed": (lambda f: (f / "head").write_bytes(bytes(1024)), "head", "head file is missing"),
     "no birth": (without_birth, "record", "no record says that the run was born"),
     "a planted body": (
-        lambda f: change_body(f, 3, lambda _: {"effect": "eat"}),
+        lambda f: change_body(f, INTENT, lambda _: {"effect": "eat"}),
+        "record", "it cannot be followed",
+    ),
+    "a planted definition": (
+        lambda f: change_body(f, DEFINITION, lambda _: {"facets": "0" * 32}),
         "record", "it cannot be followed",
     ),
     "a key twice": (same_key_again, "key", "was used before, by charge#1"),
     "a value's text": (
-        lambda f: change_body(f, 4, result_of('{"$":"tuple"')), "value", "its text is damaged",
+        lambda f: change_body(f, RESULT, result_of('{"$":"tuple"')), "value", "its text is damaged",
     ),
     "a value's parts": (
-        lambda f: change_body(f, 4, result_of('{"$":"date","v":"x"}')),
+        lambda f: change_body(f, RESULT, result_of('{"$":"date","v":"x"}')),
         "value", "it does not decode",
     ),
     "artifact missing": (lambda f: artifact(f).unlink(), "artifact", "is missing"),
@@ -226,8 +242,16 @@ DAMAGE = {
 
 #: The same, of what hurts nothing that was recorded.
 NOTES = {
-    "waits for a class": (lambda f: change_body(f, 4, result_of(CLASS)), "value", "class Plan"),
-    "wants a codec": (lambda f: change_body(f, 4, result_of(NO_CODEC)), "value", "no codec reads"),
+    "waits for a class": (
+        lambda f: change_body(f, RESULT, result_of(CLASS)),
+        "value",
+        "class Plan",
+    ),
+    "wants a codec": (
+        lambda f: change_body(f, RESULT, result_of(NO_CODEC)),
+        "value",
+        "no codec reads",
+    ),
     "another name": (lambda f: None, "record", "born with the name 'r'"),
     "a doubt": (doubted, "record", "records of this run are lost"),
     "set aside": (doubted, "files", "was set aside there"),
@@ -294,7 +318,7 @@ def test_nothing_that_was_planted_runs(folder: Path, tmp_path: Path) -> None:
 
     index(folder, "UPDATE Cache SET mode = 4, filename = NULL, value = ?", pickle.dumps(Bomb()))
     (tmp_path / "planted.py").write_text(f"open({str(mark)!r}, 'w')")
-    change_body(folder, 4, result_of(CLASS.replace("__main__", "planted")))
+    change_body(folder, RESULT, result_of(CLASS.replace("__main__", "planted")))
 
     assert dnb.verify("r", store=folder.parent).damage
     assert not mark.exists()
@@ -314,7 +338,7 @@ def test_a_copy_elsewhere_is_verified_by_its_folder(folder: Path, tmp_path: Path
     report = dnb.verify(copy)
 
     assert report.ok, report
-    assert report.checked["records"] == 7
+    assert report.checked["records"] == len(KILLED_RECORDS)
     assert tree(copy) == before
     os.truncate(artifact(copy), 5)
     assert not dnb.verify(str(copy)).ok
@@ -397,14 +421,20 @@ def test_a_newer_journal_is_refused_and_not_called_damaged(folder: Path) -> None
 def test_many_values_that_wait_are_one_note(folder: Path) -> None:
     """Forty values of one class are one line, which names the first of them."""
 
+    first = len(KILLED_RECORDS) + 1
+
     def forty(rows: list[Row]) -> list[Row]:
         body = json.dumps({"result": CLASS, "attempt": 1}).encode()
-        more = [rows[3]._replace(seq=8 + n, op=f"plan#{n + 2}", body=body) for n in range(40)]
+        row = next(row for row in rows if (row.op, row.kind) == RESULT)._replace(body=body)
+        more = [row._replace(seq=first + n, op=f"plan#{n + 2}") for n in range(40)]
         return [*rows, *more]
 
     rewrite(folder, forty)
     (note,) = dnb.verify("r", store=folder.parent).findings
-    assert note.where == "plan#2, record 8, plan#3, record 9, plan#4, record 10 and 37 more"
+    assert note.where == (
+        f"plan#2, record {first}, plan#3, record {first + 1}, plan#4, record {first + 2} "
+        "and 37 more"
+    )
 
 
 def test_sqlite_itself_would_write_beside_the_index(folder: Path) -> None:
