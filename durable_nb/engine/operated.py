@@ -199,6 +199,7 @@ class Operated(Trajectory):
             None of them is lost. Nothing was changed.
         """
         with self.lock:
+            self.check_owner()
             if not self.fold.doubted:
                 what, why = f"a loss of run {self.name!r}", "none of its records is lost."
                 raise VerdictRefused(what, "accept", why)

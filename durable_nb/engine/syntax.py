@@ -9,16 +9,12 @@ import dis
 import functools
 import hashlib
 import linecache
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, Final
 
 from durable_nb import values
-
-#: Python 3.13 leaves empty fields out by default; a digest must not change with the interpreter.
-_WHOLE: Final[dict[str, Any]] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
 
 #: Longest source that is kept to be shown, in characters.
 SHOWN: Final = 2000
@@ -95,8 +91,24 @@ class Own:
 
 
 def syntax_text(tree: ast.AST) -> str:
-    """Give a syntax tree as text: what comments, blank lines and quote style do not change."""
-    return ast.dump(tree, **_WHOLE)
+    """Give a syntax tree as text: what comments, blank lines and quote style do not change.
+
+    Empty fields are left out: a later Python has more of them, and a digest must not change with
+    the interpreter.
+    """
+    if isinstance(tree, ast.Constant):
+        return f"{type(tree.value).__name__}:{tree.value!r}"
+    said = ((name, getattr(tree, name, None)) for name in tree._fields)
+    fields = [f"{name}={_field_text(value)}" for name, value in said if value not in (None, [])]
+    return f"{type(tree).__name__}({', '.join(fields)})"
+
+
+def _field_text(value: object) -> str:
+    if isinstance(value, ast.AST):
+        return syntax_text(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_field_text, value))}]"
+    return repr(value)
 
 
 def digest_text(text: str) -> str:

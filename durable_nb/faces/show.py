@@ -15,6 +15,8 @@ from durable_nb.faces.plain import clean, moment, rows_of, short
 from durable_nb.faces.settling import Line, lines_for
 from durable_nb.model.outcomes import Outcome
 
+#: How many operations a line about something that is not watched names.
+_PLACES: Final = 3
 #: No reconciler said anything that is still to be printed.
 NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -136,20 +138,24 @@ def facets(face: Face, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         face.emit({"run": name, "facets": watched, "not_watched": unwatched})
         return
     shown = [
-        [row["op"], row["facet"], cell(_first_line(row["shown"])), row["digest"][-8:]]
+        [row["op"], row["facet"], cell(_first_lines(row["shown"])), row["digest"][-8:]]
         for row in watched
     ]
     face.table(("operation", "facet", "value", "digest"), shown)
+    places: dict[tuple[str, str], list[str]] = {}
     for row in unwatched:
-        face.line(
-            f"not watched: {clean(row['facet'])} of {clean(row['op'])}: {clean(row['shown'])}"
-        )
+        places.setdefault((row["facet"], row["shown"]), []).append(row["op"])
+    for (what, kind), ops in places.items():
+        more = f" and {len(ops) - _PLACES} more" if len(ops) > _PLACES else ""
+        where = clean(", ".join(ops[:_PLACES]))
+        face.line(f"not watched: {clean(what)} ({clean(kind)}), reached by {where}{more}")
     face.line("not watched anywhere: installed packages' code, and files that no step declares")
 
 
-def _first_line(text: str) -> str:
-    """Show the first line of a piece of source."""
-    return text.split("\n", 1)[0]
+def _first_lines(text: str) -> str:
+    """Show the first line of a piece of source, and how many there are."""
+    lines = text.split("\n")
+    return text if len(lines) == 1 else f"{lines[0]} … ({len(lines)} lines)"
 
 
 def history(face: Face, records: Sequence[Mapping[str, Any]]) -> None:

@@ -200,7 +200,7 @@ def test_a_kernel_killed_inside_a_container_goes_on_at_the_step_it_had_reached(t
         status = k.run("%durable status").text
         assert "✔ turn#1" in status
 
-    with kernel(tmp_path, LOAD, OPEN, "outer = 0", steps) as k:
+    with kernel(tmp_path, LOAD, OPEN, "done = True; outer = 0", steps) as k:
         k.run(cell)
         assert k.run("outer, a, b, c").results == [{"text/plain": "(1, 1, 2, 2)"}]
     assert lines(tmp_path / "ledger") == ["send", "send"]
