@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine.examination import RESTORE, Examination, Named
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.looking import Looked, look
 from durable_nb.model.errors import JournalDamaged
+from durable_nb.model.facets import FacetSet, combine
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Record
+
+#: Records of an operation that name what its result stands on.
+_NAMING: Final = frozenset({Kind.INTENDED, Kind.COMPLETED, Kind.KEPT, Kind.RERUN})
 
 
 def read_journal(exam: Examination) -> None:
@@ -66,6 +70,7 @@ def _read_records(exam: Examination) -> None:
             break
         if state is not None and record.kind is Kind.INTENDED:
             _check_key(exam, keys, record, state.generation)
+        _check_facets(exam, record)
     exam.checked["records"] = len(exam.records)
     if not exam.records:
         exam.note("record", JOURNAL_FILE, "it has no records", "No kernel began anything.", "")
@@ -97,6 +102,21 @@ def _check_key(
             "The receiver takes the two for one, and does the second not at all.",
             f"Look at the outside world, then: {exam.line('rerun', record.op)}",
         )  # fmt: skip
+
+
+def _check_facets(exam: Examination, record: Record) -> None:
+    """Check that a set of facets is what its digest says, and that none is named before it."""
+    means = "What its results stand on is not known, so a change of that would not be noticed."
+    do = f"{RESTORE}, or look at what changed yourself."
+    if record.kind is Kind.DEFINED:
+        if combine(FacetSet.recorded(record.body).parts) != record.body["facets"]:
+            what = "its facets are not those that its digest says"
+            exam.damage("record", f"record {record.seq}", what, means, do)
+    elif record.kind in _NAMING:
+        named = (record.body.get("basis") or record.body).get("facets")
+        if named not in (None, "", combine({})) and named not in exam.fold.known:
+            what = "it names facets that no record before it defines"
+            exam.damage("record", f"{record.op}, record {record.seq}", what, means, do)
 
 
 def _note_references(exam: Examination, record: Record) -> None:

@@ -213,6 +213,14 @@ DAMAGE = {
         lambda f: change_body(f, DEFINITION, lambda _: {"facets": "0" * 32}),
         "record", "it cannot be followed",
     ),
+    "another definition": (
+        lambda f: change_body(f, DEFINITION, lambda b: {**b, "parts": {"code": ["other", "x"]}}),
+        "record", "not those that its digest says",
+    ),
+    "a definition that is gone": (
+        lambda f: change_body(f, INTENT, lambda b: {**b, "facets": "0" * 32}),
+        "record", "facets that no record before it defines",
+    ),
     "a key twice": (same_key_again, "key", "was used before, by charge#1"),
     "a value's text": (
         lambda f: change_body(f, RESULT, result_of('{"$":"tuple"')), "value", "its text is damaged",
