@@ -17,6 +17,7 @@ from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import RESULT, OperationState
+from durable_nb.model.identity import escape, named
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 
@@ -121,14 +122,14 @@ def in_its_place(op: Operation) -> None:
     run, place = op.run, op.place
     if op.options.effect is Effect.NONE or run.has_name(op.id):
         return
-    now = run.clock.now()
+    now, beside = run.clock.now(), f"{place.parent}/" if place.parent else ""
+    called = {f"{beside}{escape(name)}" for name in op.called}
     for s in run.states():
-        if not s.id.startswith(place.parent) or s.place.parent != place.parent:
+        if named(s.id) in called or s.id.rpartition("/")[0] != place.parent:
             continue
         if s.effect is Effect.NONE or s.undoes is not None or s.cell != op.cell:
             continue
-        called = s.place.name in op.called or run.was_reached(s)
-        if called or s.outcome(now) is not Outcome.COMPLETED:
+        if run.was_reached(s) or s.outcome(now) is not Outcome.COMPLETED:
             continue
         before, after = f"{s.id} was called here", f"{op.id} is called instead"
         change = Change(PLACE, before, after, s.id, f"{place.parent}/{place.name}")
