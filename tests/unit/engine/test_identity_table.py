@@ -1,7 +1,7 @@
 """The identity table of a function step: what may change between two kernels, and what is noticed.
 
 Not noticed: the record replays. Noticed: the step is external, so the run stops, names what changed
-and does nothing. The same table for `%%durable` cells is in `tests/unit/notebook`.
+and does nothing. The same table for `%%durable` cells is in `tests/unit/notebook/test_cell_identity.py`.
 """
 
 from __future__ import annotations
