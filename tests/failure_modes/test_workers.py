@@ -44,17 +44,19 @@ append, spent = DuckDBJournal.append, []
 
 def slow(self, drafts, *, lazy=False):
     began = time.monotonic()
-    time.sleep(0.1)
+    time.sleep(0.2)
     records = append(self, drafts, lazy=lazy)
     spent.append(time.monotonic() - began)
     return records
 
 with dnb.run("r", store=store) as run:
     DuckDBJournal.append = slow
+    began = time.monotonic()
     for n in range(5):
         run.step("act", key=n).call(lambda n: n, n)
+    took = time.monotonic() - began
     DuckDBJournal.append = append
-    tell(recording=sum(spent[1:]), commits=len(spent))
+    tell(recording=sum(spent[1:]), took=took, commits=len(spent))
 """
 
 
@@ -72,9 +74,9 @@ def test_checkpoint_overhead_unnoticed(bench: Bench) -> None:
 
     begun = records.query("kind == 'intended'")["ts"].min()
     span = (operations["ended"].max() - begun).total_seconds()
-    assert operations["duration_s"].max() < 0.1  # no commit is in there
+    assert operations["duration_s"].max() < 0.2  # no commit is in there
     overhead = span - operations["duration_s"].sum()
-    assert overhead == pytest.approx(told["recording"], rel=0.2)
+    assert 0.9 * told["recording"] < overhead < told["took"]
 
 
 LOOP = """
