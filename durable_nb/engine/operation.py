@@ -13,6 +13,8 @@ The call form, the decorator, `map` and a durable cell are this, spelled differe
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +30,12 @@ from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.engine.standing import came_out_differently
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model import identity
+from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import (
-    DurableSignal,
+    JournalUnwritable,
     ResultLost,
+    RunClosed,
+    RunHeld,
     StepFailed,
     UnguardedStep,
     UnknownOutcome,
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
     from durable_nb.engine.run import Run
 
 _MISSING: Final = object()
+
+#: Errors that say nothing of the body: it could not begin, or its outcome not be recorded.
+_STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
 
 #: Values that a body cannot change in place, so that they need no second look.
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
@@ -69,6 +77,8 @@ class Operation(Managed):
         Which operation it takes back, for a compensation.
     produced : dict
         The files that it has made, as they are: path to digest and text.
+    has_failed : bool
+        Whether it is a recorded failure that was replayed.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -94,6 +104,7 @@ class Operation(Managed):
         }
         self.known, self._code = known, code
         self.undoes: dict[str, Any] | None = None
+        self.has_failed = False
         self.produced: dict[str, Any] = {}
         self.block: weakref.ref[Block] | None = None
         self.source = ""
@@ -234,7 +245,8 @@ class Operation(Managed):
 
     def __enter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        drive(reach(self))
+        with self._stoppable():
+            drive(reach(self))
         return self
 
     @held
@@ -244,11 +256,13 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        return drive(self._leave(error))
+        with self._stoppable(error):
+            return drive(self._leave(error))
 
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        await adrive(reach(self))
+        with self._stoppable():
+            await adrive(reach(self))
         return self
 
     @held
@@ -258,7 +272,31 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        return await adrive(self._leave(error))
+        with self._stoppable(error):
+            return await adrive(self._leave(error))
+
+    @contextmanager
+    def _stoppable(self, raised: BaseException | None = None) -> Iterator[None]:
+        """Give the occurrence back where the call is stopped, so that the next one is this call.
+
+        An error of the body, live or replayed, is an outcome that the program may handle and go
+        on from. A signal, Ctrl-C, and what keeps the engine from beginning or recording are none.
+        """
+        entering = raised is None and not self._left
+        try:
+            yield
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            stopped = raised is not None and (
+                not isinstance(raised, Exception)
+                or isinstance(raised, _STOPS)
+                or (entering and not self.has_failed)
+            )
+            if stopped:
+                with self.run.lock:
+                    self._parent.give_back(self.place, self._origin)
 
     # -- entering --------------------------------------------------------------------------
 
@@ -457,14 +495,3 @@ class Operation(Managed):
         if self._basis is not None:
             body["basis"] = self._basis
         self.run.append(*self.definition(), Draft(self.id, kind, body))
-
-
-def lone_signal(error: BaseException) -> DurableSignal | None:
-    """Give the signal that an error is, or that a group of nothing but signals holds."""
-    if isinstance(error, DurableSignal):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        inner = [lone_signal(e) for e in error.exceptions]
-        if all(s is not None for s in inner):
-            return inner[0]
-    return None

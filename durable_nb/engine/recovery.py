@@ -249,6 +249,7 @@ def replay(op: Operation, state: OperationState) -> None:
     run = op.run
     run.sources[op.id] = "record"
     if state.failed:
+        op.has_failed = True
         error = dict(state.error or {})
         if error.get("lost"):
             raise ResultLost(op.id, str(error.get("message", "")), unknown=False)

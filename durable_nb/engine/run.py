@@ -17,14 +17,16 @@ from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operated import Operated
-from durable_nb.engine.operation import Operation, lone_signal
+from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.views import counts_of
 from durable_nb.journal import deferred_interrupts
+from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import NestedEffect, names
 from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.identity import identity
@@ -429,7 +431,7 @@ class Run(Operated):
         self.__exit__(kind, error, tb)
 
     def __repr__(self) -> str:
-        c = self.status_view().counts
+        c = counts_of(self)
         return (
             f"<run {self.name}: {c['completed']} completed, {c['incomplete']} incomplete, "
             f"{c['unknown']} unknown>"

@@ -12,11 +12,12 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from durable_nb.engine.calls import refuse_secret
 from durable_nb.model.errors import DuplicateStep
-from durable_nb.model.identity import identity
+from durable_nb.model.identity import Place, identity
 from durable_nb.model.outcomes import Effect
 
 Owner = asyncio.Task[Any] | threading.Thread
@@ -93,6 +94,7 @@ class _Claim:
     origin: Origin
     owner: weakref.ref[Owner]
     count: int = 0
+    free: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,24 @@ class Scope:
         if claim is not None:
             if _concurrent(claim.owner(), owner):
                 raise DuplicateStep(first, "another task or thread, which still runs, has it")
+            if claim.free:
+                claim.owner = weakref.ref(owner)
+                return identity(self.id, name, key, heappop(claim.free))
             if key is not None or single:
                 raise DuplicateStep(first, "two calls in one pass give the same key")
         count = 1 if claim is None else claim.count + 1
         self._claims[slot] = _Claim(origin, weakref.ref(owner), count)
         return identity(self.id, name, key, count)
+
+    def give_back(self, place: Place, origin: Origin) -> None:
+        """Take an occurrence back: its call was stopped, so that the next one is the same call.
+
+        Else a program that has seen to the stop and calls again would do something new, and the
+        next kernel would do the first once more.
+        """
+        claim = self._claims.get((place.name, place.key))
+        if claim is not None and self._continues(claim, origin) and place.n not in claim.free:
+            heappush(claim.free, place.n)
 
     def _continues(self, claim: _Claim, origin: Origin) -> bool:
         """Tell whether this call goes on counting where `claim` stands."""

@@ -20,6 +20,7 @@ from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Clock, Surroundings
+from durable_nb.engine.views import counts_of
 from durable_nb.journal import (
     Head,
     Lease,
@@ -354,7 +355,7 @@ def _greeting(run: Run, root: Path) -> str:
         return f"run {run.name} in {where} has lost records: {why}. Nothing new starts in it yet."
     if run.fold.previous(run.epoch) is None:
         return f"NEW run {run.name} in {where}"
-    c = run.status_view().counts
+    c = counts_of(run)
     counts = f"{c['completed']} completed, {c['incomplete']} incomplete, {c['unknown']} unknown"
     end = run.headline.removeprefix("resumed; ")
     return f"resumed run {run.name} from {where}: {counts} ({end})"

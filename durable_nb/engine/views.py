@@ -149,9 +149,6 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
     """Show one operation of a run that this process holds."""
     place = state.place
     live = run.is_live(state.id)
-    outcome = state.outcome(run.clock.now())
-    if live and outcome is Outcome.UNKNOWN:
-        outcome = Outcome.INCOMPLETE
     error = state.error or {}
     return OperationView(
         run=run.name,
@@ -161,7 +158,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         key=place.key,
         row=run.fold.row_of(state),
         effect=str(state.effect),
-        outcome=str(outcome),
+        outcome=_outcome(run, state),
         live=live,
         attempt=state.attempt,
         source=run.sources.get(state.id, ""),
@@ -371,6 +368,32 @@ def status_view(run: Operated) -> StatusView:
     )
 
 
+def counted(
+    found: Sequence[tuple[str, str]], expected: Sequence[str]
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Count operations, given as name and outcome; and name what was announced and not begun."""
+    counts = dict.fromkeys(map(str, Outcome), 0)
+    for _, outcome in found:
+        counts[outcome] += 1
+    reached = {name for name, _ in found}
+    waiting = tuple(name for name in expected if name not in reached)
+    counts[Outcome.INCOMPLETE] += len(waiting)
+    return counts, waiting
+
+
+def counts_of(run: Trajectory) -> dict[str, int]:
+    """Count the operations of a run by outcome; no value of theirs is loaded for that."""
+    return counted([(s.place.name, _outcome(run, s)) for s in run.states()], run.expected)[0]
+
+
+def _outcome(run: Trajectory, state: OperationState) -> str:
+    """Give the outcome as it is shown: what is live is never called unknown."""
+    outcome = state.outcome(run.clock.now())
+    if outcome is Outcome.UNKNOWN and run.is_live(state.id):
+        outcome = Outcome.INCOMPLETE
+    return str(outcome)
+
+
 def assemble(
     views: Sequence[OperationView],
     *,
@@ -381,12 +404,7 @@ def assemble(
     **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
-    counts = dict.fromkeys(map(str, Outcome), 0)
-    for v in views:
-        counts[v.outcome] += 1
-    reached = {v.name for v in views}
-    waiting = tuple(name for name in expected if name not in reached)
-    counts[Outcome.INCOMPLETE] += len(waiting)
+    counts, waiting = counted([(v.name, v.outcome) for v in views], expected)
     not_begun = "expected, not begun"
     rows = _tree(views) + [
         StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, name, not_begun)

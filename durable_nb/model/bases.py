@@ -51,3 +51,14 @@ def names(operations: Sequence[OperationLike], limit: int = 3) -> str:
     shown = ", ".join(op.id for op in operations[:limit])
     more = len(operations) - limit
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def lone_signal(error: BaseException) -> DurableSignal | None:
+    """Give the signal that an error is, or that a group of nothing but signals holds."""
+    if isinstance(error, DurableSignal):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        inner = [lone_signal(e) for e in error.exceptions]
+        if all(s is not None for s in inner):
+            return inner[0]
+    return None

@@ -7,9 +7,9 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from durable_nb.engine.context import OPEN, adopt_latest, current_operation
-from durable_nb.engine.operation import lone_signal
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.journal import OwnerInfo
+from durable_nb.model.bases import lone_signal
 from durable_nb.notebook import panel
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.origin import count_execution, current_shell, ipython_origin, message_id

@@ -150,7 +150,7 @@ class World:
         for step in steps:
             try:
                 before = self._call(step, before if step.feeds else "")
-            except (ValueError, ConnectionRefusedError):
+            except (ValueError, ConnectionRefusedError, dnb.NotRecordable):
                 if not step.catch:
                     raise
                 before = "handled"

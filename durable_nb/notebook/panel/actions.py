@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine.operation import lone_signal
 from durable_nb.engine.watched import Watched
+from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import DurableError
 from durable_nb.model.verdicts import Verdict
 from durable_nb.notebook.panel.model import CHECK
