@@ -186,11 +186,11 @@ class ResultLost(NotRecordable):
     def __str__(self) -> str:
         if self.unknown:
             return (
-                f"{self.op}: it happened; only its result is missing ({self.cause}) "
+                f"{self.op}: it happened; only its result is missing ({self.cause}). "
                 f'The operation is unknown now: run.confirm("{self.op}", result) settles it.'
             )
         return (
-            f"{self.op}: it ran, but its result could not be recorded ({self.cause}) "
+            f"{self.op}: it ran, but its result could not be recorded ({self.cause}). "
             "It is incomplete and will be done again once the step returns something recordable."
         )
 

@@ -8,6 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final
 
+from durable_nb.model import errors
 from durable_nb.values.lookup import class_address
 from durable_nb.values.parts import type_name
 from durable_nb.values.plain import is_plain_scalar
@@ -16,6 +17,9 @@ from durable_nb.values.redaction import redact
 #: Longest message and traceback that are kept, in characters.
 MESSAGE_LIMIT: Final = 2_000
 TRACEBACK_LIMIT: Final = 8 * 1024
+
+#: Where this package's own errors are: their construction is known to do nothing but construct.
+_OURS: Final = errors.__name__
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
@@ -74,13 +78,14 @@ def rebuild_error(described: Mapping[str, Any]) -> BaseException | None:
 
 
 def _rebuilt(kind: Any, args: list[Any]) -> BaseException | None:
-    """Call a class that inherits its construction from a builtin error; check what comes out."""
+    """Call a class that makes itself as a builtin error does, or is ours; check what comes out."""
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         return None
     builtin = isinstance(kind.__init__, types.WrapperDescriptorType) and isinstance(
         kind.__new__, types.BuiltinFunctionType
     )
-    if type(kind) is not type or not builtin or not all(map(_is_scalar, args)):
+    ours = kind.__module__ == _OURS and sys.modules[_OURS].__dict__.get(kind.__name__) is kind
+    if type(kind) is not type or not (builtin or ours) or not all(map(_is_scalar, args)):
         return None
     try:
         error = kind(*args)

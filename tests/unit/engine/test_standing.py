@@ -325,3 +325,17 @@ def test_a_confirmed_result_is_not_asked_about_under_another_version(open_run):
     with open_run(version="3") as run:
         run.step("look", effect="none").call(cheap, 1)
         assert run.step("pay").call(lambda: 1 / 0) == "paid"
+
+
+def test_a_lost_result_that_came_up_through_a_parent_is_the_same_error_on_replay(open_run, effects):
+    """The program that handled it handles it again."""
+
+    def outer(run):
+        return run.step("look", effect="none").call(threading.Lock)
+
+    for _ in range(2):
+        with open_run() as run:
+            with pytest.raises(dnb.NotRecordable, match="look#1"):
+                run.step("outer", effect="none", inputs={}).call(outer, run)
+            assert run.step("pay").call(effects, "fallback") == 1
+    assert effects.count == 1
