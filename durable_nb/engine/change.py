@@ -42,6 +42,8 @@ class Change:
         if is_source(self.facet):
             how = {"": "is new"}.get(self.old) or {"": "is gone"}.get(self.new, "changed")
             return f"{self.facet} {how}"
+        if self.before == self.after:  # as far as a preview goes
+            return f"{self.facet}: {self.before}, which differs inside"
         return f"{self.facet}: {self.before} -> {self.after}"
 
     def row(self) -> list[str]:

@@ -52,13 +52,13 @@ def compensate(run: Run, ref: object, reason: str, undo: Callable[..., Any] | No
     make = _maker(run, state, undo, reason)
     given = _injector(fn, {})
     if is_async(fn):
-        return _later(run, state, _awaited(make, fn, (view,), given))
+        return _later(run, state, lambda: _awaited(make, fn, (view,), given))
     _blocking(make, fn, (view,), given)
     return run.get(state.id)
 
 
-async def _later(run: Run, state: OperationState, compensation: Any) -> OperationView:
-    await compensation
+async def _later(run: Run, state: OperationState, begin: Callable[[], Any]) -> OperationView:
+    await begin()
     return run.get(state.id)
 
 

@@ -81,7 +81,7 @@ TABLE = {
     "`1` against `1.0`": Row(noticed=("input x: 1 -> 1.0",), inputs=(1, 1.0)),
     "`1` against `True`": Row(noticed=("input x: 1 -> True",), inputs=(1, True)),
     "inputs that differ only at nesting level 30": Row(
-        noticed=("input x: [[[[[…]]]]] -> [[[[[…]]]]]",), inputs=(nested(1), nested("1"))
+        noticed=("input x: [[[[[…]]]]], which differs inside",), inputs=(nested(1), nested("1"))
     ),
     # of a client or logger only the type counts: what it holds is its own
     "a client or logger reached by the function": Row('Client("a")', 'Client("b")'),
