@@ -15,7 +15,7 @@ from durable_nb.engine import produced
 from durable_nb.engine.change import Change, Cost, Policy, compare, inputs_only, policy_for
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
-from durable_nb.model.facets import FacetSet
+from durable_nb.model.facets import CLASS, FacetSet
 from durable_nb.model.fold import RESULT, OperationState
 from durable_nb.model.identity import escape, named
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -49,6 +49,8 @@ def still_stands(op: Operation, state: OperationState, may_run: Callable[[], obj
     if not changes:
         withdraw(op, state)
         return True
+    if any(c.facet.startswith(CLASS) for c in changes):
+        recorded_value(run, state)  # which waits for its class, or tells both sets of fields
     what = "; ".join(map(str, changes))
     policy = policy_for(_said(op), state, changes, run.fold, partial(cost, run, state))
     body = {**_about(changes), "actor": "policy", "basis": op.basis}

@@ -18,8 +18,10 @@ ANY: Final = "*"
 CONSTANT: Final = "constant "
 #: Before the name of an input, among facets.
 INPUT: Final = "input "
+#: Before the name of a class.
+CLASS: Final = "class "
 #: A facet whose text is a piece of source: it is named when it changes, and not printed.
-_SOURCES: Final = ("code", "helper ", "class ")
+_SOURCES: Final = ("code", "helper ", CLASS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from support.child import Bench, Ended
 from support.ledger import Ledger
 
 WORK = """
-name, mode = more[0], more[1]
+name, mode = str(more[0]), more[1]
 
 def small():
     ledger.add(f"{name} small")

@@ -129,7 +129,7 @@ def pay(cents):
     return [Money(cents)]
 
 run = dnb.open_run("codecs", store=store)
-for name in ("old", *more[1:]):
+for name in ("old", *map(str, more[1:])):
     try:
         found = run.step(name, effect="none").call(pay, 5)
         tell(**{name: found == [Money(5)] and type(found[0]) is Money})
