@@ -157,7 +157,8 @@ def blob(n):
     return "x" * (2**20 + n)
 
 with dnb.run("mine", store=store, adopt="moved") as run:
-    tell(lengths=[len(run.step("blob", key=n).call(blob, n)) for n in range(40)])
+    with run.branch("blobs"):  # beside what another program has done in this run
+        tell(lengths=[len(run.step("blob", key=n).call(blob, n)) for n in range(40)])
 """
 
 

@@ -112,7 +112,7 @@ def test_case_01_the_same_refund_at_another_place_is_another_refund(
 
 
 SEND = """
-deed = more[0] if more else ""
+deed = Given(more[0] if more else "")
 
 def send(*, idempotency_key):
     ledger.add("send", idempotency_key)

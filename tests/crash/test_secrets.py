@@ -47,7 +47,7 @@ KEYS = {
 STORY = """
 from dataclasses import dataclass
 
-KEYS = json.loads(more[0])
+KEYS = GivenKeys(json.loads(more[0]))
 mode = more[1]
 
 class Client:
@@ -238,7 +238,7 @@ def test_case_74_a_message_in_the_inbox_holds_no_key(
 CELL = '''
 from IPython.core.interactiveshell import InteractiveShell
 
-KEYS = json.loads(more[0])
+KEYS = GivenKeys(json.loads(more[0]))
 shell = InteractiveShell.instance()
 
 def cell(source):
@@ -282,7 +282,7 @@ def test_case_74_what_a_durable_cell_shows_is_kept_without_keys(
 # -- results -----------------------------------------------------------------------------------
 
 RESULT = """
-key = more[0]
+key = str(more[0])
 
 def make(n):
     return {"config": {"url": "u", "key": key}, "n": n}

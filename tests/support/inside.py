@@ -29,6 +29,10 @@ class Given(str):
     __slots__ = ()
 
 
+class GivenKeys(dict[str, str]):
+    """The same, of the keys that a test plants."""
+
+
 class GivenWords(list[Given]):
     """The same, of the words on the command line."""
 
@@ -104,6 +108,8 @@ def note_acknowledged(path: Path) -> None:
 
 
 __all__ = [
+    "Given",
+    "GivenKeys",
     "Ledger",
     "Path",
     "asyncio",
