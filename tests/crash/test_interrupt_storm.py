@@ -181,7 +181,7 @@ run.close()
 
 @pytest.mark.parametrize(
     ("first", "stride"),
-    [pytest.param(1, 1, marks=pytest.mark.slow), (1, 12)],
+    [*(pytest.param(n, 3, marks=pytest.mark.slow) for n in (1, 2, 3)), (1, 12)],  # each of them
 )
 @pytest.mark.parametrize("place", ["cell", "script"])
 def test_an_interrupt_at_any_moment_of_a_step_leaves_a_cell_that_can_be_executed_again(
