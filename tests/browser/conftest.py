@@ -302,8 +302,11 @@ def notebook(
     lab: Lab, browser: Any
 ) -> Iterator[Callable[[str, list[str] | Path | None], Notebook]]:
     """Open notebooks, each in a page of its own; kernels end with the test."""
+    from playwright.sync_api import expect
+
     context = browser.new_context(viewport={"width": 1280, "height": 1100})
     context.set_default_timeout(30_000)
+    expect.set_options(timeout=20_000)  # to wait for, on a busy machine; what is promised is timed
     try:
         yield lambda name, cells: Notebook(lab, context.new_page(), name, cells)
     finally:
