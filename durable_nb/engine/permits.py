@@ -170,7 +170,7 @@ def check(op: Operation) -> None:
     if missing:
         raise ScopeDenied(run.name, op.id, missing, _why_denied(run, missing), views)
     _same_account(run)
-    if op.id in run.fold.containers:
+    if not run.budget or op.id in run.fold.containers:
         return  # it was begun, and what it costs are its children, which are asked for themselves
     spent = _spent_with(op)
     over = [name for name, amount in run.budget.items() if spent.reaches(name, amount)]

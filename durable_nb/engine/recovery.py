@@ -127,6 +127,7 @@ def reach(op: Operation) -> Core[None]:
             outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
             if outcome is Outcome.INCOMPLETE and _may_run(op, state):
                 op.refuse_missing_files()
+                run.let_go_of_cut_off()
                 run.live[op.id] = op
                 break
         if state is not None and outcome is Outcome.COMPLETED and _stands(op, state):

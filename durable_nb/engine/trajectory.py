@@ -313,6 +313,11 @@ class Trajectory:
         operation = self.live.get(op)
         return operation is not None and operation.is_running()
 
+    def let_go_of_cut_off(self) -> None:
+        """Forget the bodies that an interrupt has cut off: nobody else would, and they add up."""
+        for op in [op for op in list(self.live) if not self.is_live(op)]:
+            self.live.pop(op, None)
+
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""
         with self.lock:

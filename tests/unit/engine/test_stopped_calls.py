@@ -119,3 +119,20 @@ def test_stopped_calls_of_a_gather_come_back_in_order(open_run):
     with open_run() as run:
         assert asyncio.run(program(run)) == [0, 1, 2]
         assert list(run.operations()["id"]) == ["look#1", "look#2", "look#3"]
+
+
+def test_bodies_that_were_cut_off_do_not_add_up(open_run):
+    """Each interrupt at the very entry of `__exit__` leaves a body behind; the next call clears it."""
+
+    def cut_off(run, n):
+        manager = run.step("look", key=n, effect="none")
+        enter, leave = type(manager).__enter__, manager.__exit__  # as a `with` holds it
+        enter(manager)
+        del leave  # and lets go of it, although nothing of ours has run
+
+    with open_run() as run:
+        for n in range(5):
+            cut_off(run, n)
+            assert len(run.live) == 1
+        assert run.step("next", effect="none").call(lambda: 1) == 1
+        assert not run.live
