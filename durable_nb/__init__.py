@@ -81,7 +81,10 @@ def open_run(
     credentials: Callable[[tuple[str, ...]], Any] | None = None,
     allow_network_fs: bool = False,
 ) -> Run:
-    """Open or resume a run for a notebook's whole life.
+    """Open or resume a run: for a notebook's whole life, or for a ``with`` block.
+
+    `run` is the same function. Leaving the block closes the run, and an error that leaves it makes
+    the run failed.
 
     Parameters
     ----------
@@ -146,42 +149,8 @@ def open_run(
     )
 
 
-def run(
-    name: str,
-    *,
-    store: str | os.PathLike[str] | None = None,
-    must_exist: bool = False,
-    fresh: bool = False,
-    expect: Iterable[str] = (),
-    adopt: str | None = None,
-    version: str | None = None,
-    facets: Mapping[str, Any] | None = None,
-    scopes: Iterable[str] | None = None,
-    budget: Mapping[str, float] | None = None,
-    on_change: str | Callable[[Any, Any], Any] | None = None,
-    credentials: Callable[[tuple[str, ...]], Any] | None = None,
-    allow_network_fs: bool = False,
-) -> Run:
-    """Open or resume a run as a context manager: ``with durable_nb.run("refund-17") as run:``.
-
-    The same as `open_run`; leaving the block closes the run, and an error that leaves it makes
-    the run failed. See `open_run` for parameters and errors.
-    """
-    return open_run(
-        name,
-        store=store,
-        must_exist=must_exist,
-        fresh=fresh,
-        expect=expect,
-        adopt=adopt,
-        version=version,
-        facets=facets,
-        scopes=scopes,
-        budget=budget,
-        on_change=on_change,
-        credentials=credentials,
-        allow_network_fs=allow_network_fs,
-    )
+#: The same, as it reads in a `with`: ``with durable_nb.run("refund-17") as run:``.
+run = open_run
 
 
 def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:

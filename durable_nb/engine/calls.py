@@ -8,20 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine.syntax import code_of, innermost
+from durable_nb.engine.syntax import innermost
 from durable_nb.model.errors import BadName
-
-__all__ = [
-    "KEY_PARAMETER",
-    "bind",
-    "check_step_name",
-    "code_of",
-    "digests",
-    "name_of",
-    "refuse_secret",
-    "signature",
-    "takes_key",
-]
 
 #: The parameter that gets the idempotency key, wherever a function has it.
 KEY_PARAMETER: Final = "idempotency_key"

@@ -179,8 +179,3 @@ def policy_for(
     if on_change is not None:
         return on_change
     return "rerun" if state.effect is Effect.NONE and cost().cheap else "ask"
-
-
-def inputs_only(state: OperationState) -> bool:
-    """Tell whether the result came from a verdict, so that the code does not count."""
-    return state.vouched

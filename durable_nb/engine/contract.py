@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from durable_nb.engine.calls import KEY_PARAMETER
-from durable_nb.engine.syntax import digest_text
 from durable_nb.engine.unwrap import type_text
 from durable_nb.values.classes import annotation
 
@@ -63,23 +61,6 @@ def contract(tool: Any) -> Schema:
         "description": _description(fn),
         "parameters": _parameters(fn),
     }
-
-
-def digest_of(tool: Any) -> str:
-    """Digest a tool's contract; its body does not count.
-
-    Parameters
-    ----------
-    tool
-        As for `contract`.
-
-    Returns
-    -------
-    str
-        ``contract:`` and 32 hexadecimal digits.
-    """
-    text = json.dumps(contract(tool), sort_keys=True, default=_default_text)
-    return f"contract:{digest_text(text)}"
 
 
 def _default_text(value: Any) -> Any:

@@ -11,6 +11,7 @@ from durable_nb.engine import permits, settle, standing, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reconcile
+from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.views import OperationView, StatusView
 
 
-class Operated(Trajectory):
+class Operated(Trajectory, Tables):
     """A trajectory with an operator's verbs; each verdict is a compare-and-set."""
 
     def operations(self) -> pd.DataFrame:
@@ -55,16 +56,6 @@ class Operated(Trajectory):
         """Give one operation, by id, unique name or row number."""
         return self.view(settle.find(self, op)[0])
 
-    def history(self, op: object = None) -> pd.DataFrame:
-        """Give the records of one operation (or of the whole run), in order.
-
-        Returns
-        -------
-        DataFrame
-            ``seq, op, kind, ts, epoch, actor, attempt, detail``.
-        """
-        return views.frame_of_records(self.records(op))
-
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
         wanted = None if op is None else settle.find(self, op)[0].id
@@ -83,22 +74,6 @@ class Operated(Trajectory):
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
-
-    def facets_of(self, op: object = None) -> pd.DataFrame:
-        """Give what recorded results depend on, a row for each facet.
-
-        Parameters
-        ----------
-        op
-            As for `confirm`; without one, all operations.
-
-        Returns
-        -------
-        DataFrame
-            ``op, facet, shown, digest, watched``; what is not watched is reached by the code, and
-            nobody compares it: clients, installed packages, values without a digest.
-        """
-        return views.frame_of(listing_of_facets.COLUMNS, self.facet_rows(op))
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

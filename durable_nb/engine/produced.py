@@ -10,13 +10,8 @@ from typing import Any, Final
 
 from durable_nb.engine.change import Change
 from durable_nb.engine.facets import FILE
-from durable_nb.engine.files import file_part
-from durable_nb.model.facets import FacetSet, Part
-
-#: Before the name of a file that a step has made, among facets.
-PRODUCED: Final = "produced "
-#: The digest of a file that is not there.
-MISSING: Final = "missing"
+from durable_nb.engine.files import MISSING, file_part
+from durable_nb.model.facets import PRODUCED, FacetSet, Part
 
 _NOT_RECORDED: Final = Part("", "not on record")
 #: What cannot be flushed says so: pipes and the like. Any other error means lost bytes.

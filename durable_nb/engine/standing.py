@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import produced
-from durable_nb.engine.change import Change, Cost, Policy, compare, inputs_only, policy_for
+from durable_nb.engine.change import Change, Cost, Policy, compare, policy_for
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
 from durable_nb.model.facets import CLASS, FacetSet
@@ -42,9 +42,7 @@ def still_stands(op: Operation, state: OperationState, may_run: Callable[[], obj
         Raises where nothing may be done now: then its record is not given up either.
     """
     run = op.run
-    changes = compare(
-        state.basis, op.facets, run.fold.known, op.known, inputs_only=inputs_only(state)
-    )
+    changes = compare(state.basis, op.facets, run.fold.known, op.known, inputs_only=state.vouched)
     changes += _of_files(op, state)
     if not changes:
         withdraw(op, state)
@@ -53,7 +51,7 @@ def still_stands(op: Operation, state: OperationState, may_run: Callable[[], obj
         recorded_value(run, state)  # which waits for its class, or tells both sets of fields
     what = "; ".join(map(str, changes))
     policy = policy_for(_said(op), state, changes, run.fold, partial(cost, run, state))
-    body = {**_about(changes), "actor": "policy", "basis": op.basis}
+    body = {**_told(changes), "actor": "policy", "basis": op.basis}
     if policy == "ask":
         ask(run, state, changes, op.basis, op.definition())
     if policy == "rerun":
@@ -106,9 +104,7 @@ def nothing_left_behind(op: Operation) -> None:
             old = run.fold.known[state.basis["facets"]]
             new = FacetSet.of({**old.parts, **run.own_facets.parts}, old.unwatched)
             basis = {**state.basis, "facets": new.digest}
-            changes = compare(
-                state.basis, basis, run.fold.known, new, inputs_only=inputs_only(state)
-            )
+            changes = compare(state.basis, basis, run.fold.known, new, inputs_only=state.vouched)
             policy = policy_for(run.on_change, state, changes, run.fold, partial(cost, run, state))
             if changes and policy == "ask":
                 ask(run, state, changes, basis, run.definition(new))
@@ -168,7 +164,7 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> di
     change = Change(RESULT, before, values.preview(value), state.former[:64], op.id)
     happened = ", ".join(s.id for s in later[:3]) + (", ..." if len(later) > 3 else "")
     told = f"{len(later)} completed effects after it stand on the old result: {happened}"
-    return {"differs": {**_about([change]), "cost": told}}
+    return {"differs": {**_told([change]), "cost": told}}
 
 
 def undecided(op: Operation, within: Any) -> None:
@@ -198,7 +194,7 @@ def ask(
     definition: Iterable[Draft],
 ) -> None:
     """Stop, and offer the choice; the question is on record, so that others can answer it."""
-    said = {**_about(changes), "basis": dict(basis)}
+    said = {**_told(changes), "basis": dict(basis)}
     if state.question is None or any(state.question[k] != v for k, v in said.items()):
         full = {**said, "cost": str(cost(run, state))}
         run.append(*definition, Draft(state.id, Kind.ASKED, full))
@@ -229,7 +225,7 @@ def about(state: OperationState) -> dict[str, Any]:
     return {k: list(asked[k]) for k in ("changes", "rows") if k in asked}
 
 
-def _about(changes: Iterable[Change]) -> dict[str, Any]:
+def _told(changes: Iterable[Change]) -> dict[str, Any]:
     changes = list(changes)
     return {"changes": [str(c) for c in changes], "rows": [c.row() for c in changes]}
 

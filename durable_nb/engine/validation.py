@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine import calls
 from durable_nb.engine.reach import reach
+from durable_nb.engine.syntax import code_of
 from durable_nb.model.facets import FacetSet, Part
 
 #: The facet that a validator is of its operation.
@@ -164,7 +164,7 @@ def _named(lines: list[str], name: str) -> Part:
 def _code_of_object(validator: Callable[..., Any]) -> str:
     """Describe a validator that is no function: an object with `__call__`, or a builtin."""
     kind = validator if isinstance(validator, type) else type(validator)
-    code = calls.code_of(getattr(kind, "__init__" if kind is validator else "__call__"))
+    code = code_of(getattr(kind, "__init__" if kind is validator else "__call__"))
     return code or f"{kind.__module__}.{getattr(validator, '__qualname__', kind.__qualname__)}"
 
 

@@ -188,11 +188,6 @@ def frame_of_operations(views: list[OperationView]) -> pd.DataFrame:
     return frame
 
 
-def frame_of_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Give records as a DataFrame, one row each, in order."""
-    return frame_of(RECORD_COLUMNS, records)
-
-
 def frame_of(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Give rows as a DataFrame."""
     import pandas as pd  # as above

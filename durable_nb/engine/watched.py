@@ -11,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from durable_nb.engine import facets, published, remote, settle, views
+from durable_nb.engine import published, remote, settle, views
 from durable_nb.engine import store as stores
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.inbox import ASKING, perform
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
+from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import QUIET, Surroundings
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
@@ -41,7 +42,7 @@ _SETTLE_THERE: Final = (
 )
 
 
-class Watched:
+class Watched(Tables):
     """A run, whoever holds it: this process, another one, or nobody.
 
     What is shown comes from memory if this process holds it, from the mirror if another one does,
@@ -113,24 +114,10 @@ class Watched:
         """
         return settle.pick(op, self.status_view().views)
 
-    def history(self, op: object = None) -> pd.DataFrame:
-        """Give the records of one operation (or of the whole run), in order.
-
-        Returns
-        -------
-        DataFrame
-            ``seq, op, kind, ts, epoch, actor, attempt, detail``.
-        """
-        return views.frame_of_records(self.records(op))
-
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
         told = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
         return [{**record, "ts": datetime.fromisoformat(record["ts"])} for record in told]
-
-    def facets_of(self, op: object = None) -> pd.DataFrame:
-        """Give what recorded results depend on, a row for each facet; see `Run.facets_of`."""
-        return views.frame_of(facets.COLUMNS, self.facet_rows(op))
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

@@ -16,6 +16,8 @@ from typing import Any, Final
 ANY: Final = "*"
 #: Before the name of a constant.
 CONSTANT: Final = "constant "
+#: Before the name of a file that a step has made.
+PRODUCED: Final = "produced "
 #: Before the name of an input, among facets.
 INPUT: Final = "input "
 #: Before the name of a class.

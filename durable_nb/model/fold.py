@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from durable_nb.model import identity
-from durable_nb.model.facets import INPUT, FacetSet
+from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
     DECISIVE,
     OUTCOMES,
@@ -39,7 +39,7 @@ _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
-OWN_FACETS: Final = (INPUT, RESULT, "produced ")
+OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
 
 
 def is_about_result(body: Mapping[str, Any]) -> bool:

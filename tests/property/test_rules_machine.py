@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 from support.child import Bench
 from support.ledger import Ledger
-from support.rule_model import C, I, Model, Op, U
+from support.rule_model import Model
 from support.rule_programs import (
     CODES,
     MODELS,
@@ -39,15 +39,22 @@ from support.rule_programs import (
     Program,
     Step,
     changed,
+    everywhere,
+    identities,
+    inserted,
     paths,
     programs,
+    step_at,
     steps,
+    swapped,
     within,
+    without,
 )
+from support.rule_state import C, I, Op, U
+from support.rule_views import engine_view, journal_of, model_view, outcomes, waiting
 from support.rule_world import World
 
 from durable_nb.engine.store import open_run
-from durable_nb.engine.trajectory import Trajectory
 
 PICK = st.integers(0, 11)
 #: What becomes of the kernel.
@@ -303,83 +310,6 @@ def is_asked(op: Op) -> bool:
     return op.asked is not None
 
 
-# -- programs ----------------------------------------------------------------------------------
-
-
-def identities(
-    program: Program, above: str = "", place: tuple[int, ...] = ()
-) -> dict[str, tuple[int, ...]]:
-    """Give the identities of a program's calls, as far as no key is there twice, and where."""
-    found: dict[str, tuple[int, ...]] = {}
-    for at, step in enumerate(program):
-        stem = f"{above}{step.name}" + ("" if step.key is None else f"[{step.key}]")
-        op = next(f"{stem}#{n}" for n in range(1, 99) if f"{stem}#{n}" not in found)
-        found[op] = (*place, at)
-        found |= identities(step.inner, f"{op}/", (*place, at))
-    return found
-
-
-def step_at(program: Program, path: tuple[int, ...]) -> Step:
-    step = program[path[0]]
-    return step_at(step.inner, path[1:]) if path[1:] else step
-
-
-def everywhere(step: Step, code: int) -> Step:
-    return replace(step, code=code, inner=tuple(everywhere(s, code) for s in step.inner))
-
-
-def inserted(old: Program, at: int, step: Step) -> Program:
-    place = at % (len(old) + 1)
-    return (*old[:place], step, *old[place:])
-
-
-def without(old: Program, at: int) -> Program:
-    return old[:at] + old[at + 1 :]
-
-
-def swapped(old: Program, at: int) -> Program:
-    return old if not at else (*old[: at - 1], old[at], old[at - 1], *old[at + 1 :])
-
-
-# -- what is compared --------------------------------------------------------------------------
-
-
-def outcomes(world: World) -> dict[str, tuple[str, str]]:
-    now = world.run.clock.now()
-    return {s.id: (str(s.effect), str(s.outcome(now))) for s in world.run.states()}
-
-
-def engine_view(world: World) -> dict[str, Any]:
-    """What the journal says of each operation, in the order in which they began."""
-    now, run = world.run.clock.now(), world.run
-    return {
-        s.id: {
-            "outcome": str(s.outcome(now)),
-            "attempt": s.attempt,
-            "generation": s.generation,
-            "question": questioned(s),
-        }
-        for s in run.states()
-    }
-
-
-def questioned(state: Any) -> tuple[str, ...]:
-    rows = (state.asked or {}).get("rows", ())
-    return tuple(sorted({row[0] for row in rows}))
-
-
-def model_view(model: Model) -> dict[str, Any]:
-    return {
-        op_id: {
-            "outcome": op.outcome,
-            "attempt": op.attempt,
-            "generation": op.generation,
-            "question": op.asked.facets if op.asked else (),
-        }
-        for op_id, op in model.ops.items()
-    }
-
-
 # -- the tests ---------------------------------------------------------------------------------
 
 
@@ -422,9 +352,6 @@ KERNEL = """
 from durable_nb.journal import duckdb_journal
 from support.rule_programs import Step
 from support.rule_world import World
-
-from durable_nb.engine.store import open_run
-from durable_nb.engine.trajectory import Trajectory
 
 duckdb_journal.LAZY_LIMIT = 3600.0  # as in the parent
 verdicts, program, troubles = eval(more[0])
@@ -494,17 +421,3 @@ def _one_kernel(
     happened = Ledger(bench.ledger_file).lines()
     assert [op for op, _ in happened] == [op for op, _ in simulated.ledger]
     assert len(set(happened)) == len(set(zip(happened, simulated.ledger, strict=True)))
-
-
-def waiting(world: World) -> list[str]:
-    """List what waits for a verdict."""
-    view = engine_view(world)
-    return [op for op, seen in view.items() if seen["outcome"] == U or seen["question"]]
-
-
-def journal_of(run: Trajectory) -> list[tuple[Any, ...]]:
-    """What the records say of each operation; ids of runs and times differ."""
-    return [
-        (s.id, s.effect, s.kind, s.attempt, s.generation, s.result, s.failed, questioned(s))
-        for s in run.states()
-    ]

@@ -114,3 +114,41 @@ def within(program: Program, path: tuple[int, ...], how: Callable[[Program], Pro
     if not path:
         return how(program)
     return changed(program, path, lambda step: replace(step, inner=how(step.inner)))
+
+
+# -- edits ---------------------------------------------------------------------------------------
+
+
+def identities(
+    program: Program, above: str = "", place: tuple[int, ...] = ()
+) -> dict[str, tuple[int, ...]]:
+    """Give the identities of a program's calls, as far as no key is there twice, and where."""
+    found: dict[str, tuple[int, ...]] = {}
+    for at, step in enumerate(program):
+        stem = f"{above}{step.name}" + ("" if step.key is None else f"[{step.key}]")
+        op = next(f"{stem}#{n}" for n in range(1, 99) if f"{stem}#{n}" not in found)
+        found[op] = (*place, at)
+        found |= identities(step.inner, f"{op}/", (*place, at))
+    return found
+
+
+def step_at(program: Program, path: tuple[int, ...]) -> Step:
+    step = program[path[0]]
+    return step_at(step.inner, path[1:]) if path[1:] else step
+
+
+def everywhere(step: Step, code: int) -> Step:
+    return replace(step, code=code, inner=tuple(everywhere(s, code) for s in step.inner))
+
+
+def inserted(old: Program, at: int, step: Step) -> Program:
+    place = at % (len(old) + 1)
+    return (*old[:place], step, *old[place:])
+
+
+def without(old: Program, at: int) -> Program:
+    return old[:at] + old[at + 1 :]
+
+
+def swapped(old: Program, at: int) -> Program:
+    return old if not at else (*old[: at - 1], old[at], old[at - 1], *old[at + 1 :])

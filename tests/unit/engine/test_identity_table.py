@@ -9,40 +9,24 @@ from __future__ import annotations
 import linecache
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from support.identity_rows import CODE, REACHED, REPLAYS, SHARED, Row
 
 import durable_nb as dnb
 
 #: A script, as the kernel that recorded it ran it. `effects` is the outside world.
-SCRIPT = """\
-LIMIT = 3
-
-
-class Client:
-    def __init__(self, name):
-        self.name = name
-
-
-class Logger:
-    def __init__(self, name):
-        self.name = name
-
-
-client = Client("a")
-
-
-def helper(x):
-    "Help."
-    return x
-
+SCRIPT = (
+    REACHED
+    + """
 
 def work(x):
     "Say it."
     effects(client is not None)
     return helper(x), LIMIT, 'a'
 """
+)
 
 
 def nested(inner: object, levels: int = 30) -> object:
@@ -52,43 +36,17 @@ def nested(inner: object, levels: int = 30) -> object:
     return inner
 
 
-class Row(NamedTuple):
-    """What the next kernel has in the script instead, and which changes it has to name."""
-
-    before: str = ""
-    after: str = ""
-    noticed: tuple[str, ...] = ()
-    inputs: tuple[object, object] = (1, 1)
-
-
-#: Nothing is noticed, so that the record replays.
-REPLAYS: tuple[str, ...] = ()
-CODE = ("code of the step",)
-
 TABLE = {
-    "nothing": Row(),
+    **SHARED,
     "comment": Row("    return helper(x), ", "    # why\n    return helper(x), "),
     "blank lines": Row("    return helper(x), ", "\n\n    return helper(x), "),
-    "quotes": Row("LIMIT, 'a'", 'LIMIT, "a"'),
-    # docstrings count: agent frameworks hand them to the model as the description of a tool
     "docstring": Row("Say it.", "Say it!", CODE),
-    "docstring of a helper": Row("Help.", "Help!", ("helper helper changed",)),
-    "body": Row("LIMIT, 'a'", "LIMIT, 'b'", CODE),
-    "a helper's body": Row("    return x\n", "    return x + 0\n", ("helper helper changed",)),
-    "a constant": Row("LIMIT = 3", "LIMIT = 4", ("constant LIMIT: 3 -> 4",)),
     "a constant's type": Row("LIMIT = 3", "LIMIT = '3'", ("constant LIMIT: 3 -> '3'",)),
     '`1` against `"1"`': Row(noticed=("input x: 1 -> '1'",), inputs=(1, "1")),
     "`1` against `1.0`": Row(noticed=("input x: 1 -> 1.0",), inputs=(1, 1.0)),
     "`1` against `True`": Row(noticed=("input x: 1 -> True",), inputs=(1, True)),
     "inputs that differ only at nesting level 30": Row(
         noticed=("input x: [[[[[…]]]]], which differs inside",), inputs=(nested(1), nested("1"))
-    ),
-    # of a client or logger only the type counts: what it holds is its own
-    "a client or logger reached by the function": Row('Client("a")', 'Client("b")'),
-    "another type of client or logger": Row(
-        'client = Client("a")',
-        'client = Logger("a")',
-        ("class Client is gone", "type of client: Client -> Logger", "class Logger is new"),
     ),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.utils.capture import capture_output
-from traitlets.config import Config
+from support.shells import real_shell
 
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
@@ -68,20 +67,8 @@ def close_all() -> None:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
-    main, hook = sys.modules["__main__"], sys.displayhook
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        made = InteractiveShell.instance(config=config)
-        sys.modules["__main__"] = made.user_module
-        try:
-            yield made
-        finally:
-            InteractiveShell.clear_instance()
-            sys.modules["__main__"] = main
-            sys.displayhook = hook
+    with real_shell(tmp_path_factory.mktemp("ipython")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -8,40 +8,26 @@ places and copies of whole notebooks are in `tests/notebook/test_identity_of_cel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from support.identity_rows import CODE, REACHED, REPLAYS, SHARED, Row
 
 import durable_nb as dnb
 
 #: The cell that defines what the other reaches.
-DEFINITIONS = """\
-LIMIT = 3
+DEFINITIONS = (
+    REACHED
+    + """
+
 x = 1
-
-
-class Client:
-    def __init__(self, name):
-        self.name = name
-
-
-class Logger:
-    def __init__(self, name):
-        self.name = name
-
-
-client = Client("a")
-
-
-def helper(x):
-    "Help."
-    return x
 
 
 def mark():
     with open("ledger", "a") as file:
         file.write("x")
 """
+)
 
 CELL = """\
 %%durable work --in x --out answer
@@ -50,28 +36,11 @@ answer = helper(x), LIMIT, 'a', client is None
 """
 
 
-class Row(NamedTuple):
-    """What the next kernel has instead, in which of the two cells it stands, and what is noticed."""
-
-    before: str = ""
-    after: str = ""
-    noticed: tuple[str, ...] = ()
-
-
-REPLAYS: tuple[str, ...] = ()
-CODE = ("code of the step",)
-
 TABLE = {
-    "nothing": Row(),
+    **SHARED,
     "comment": Row("answer = helper", "# why\nanswer = helper"),
     "comment in a helper": Row("    return x", "    # why\n    return x"),
     "blank lines": Row("answer = helper", "\n\nanswer = helper"),
-    "quotes": Row("LIMIT, 'a'", 'LIMIT, "a"'),
-    # docstrings count: agent frameworks hand them to the model as the description of a tool
-    "docstring": Row("Help.", "Help!", ("helper helper changed",)),
-    "body": Row("LIMIT, 'a'", "LIMIT, 'b'", CODE),
-    "a helper's body": Row("    return x\n", "    return x + 0\n", ("helper helper changed",)),
-    "a constant": Row("LIMIT = 3", "LIMIT = 4", ("constant LIMIT: 3 -> 4",)),
     "the magic's own line": Row(
         "--out answer\n",
         "\n",
@@ -81,13 +50,6 @@ TABLE = {
         "work --in x --out answer", "work  --out=answer --in=x"
     ),
     '`1` against `"1"`': Row("x = 1", "x = '1'", ("input x: 1 -> '1'",)),
-    # of a client or logger only the type counts: what it holds is its own
-    "a client or logger reached by the cell": Row('Client("a")', 'Client("b")'),
-    "another type of client or logger": Row(
-        'client = Client("a")',
-        'client = Logger("a")',
-        ("class Client is gone", "type of client: Client -> Logger", "class Logger is new"),
-    ),
 }
 
 

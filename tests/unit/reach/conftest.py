@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from traitlets.config import Config
+from support.shells import real_shell
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +31,8 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
     """A real IPython shell, whose names are those of `__main__`."""
-    main, hook = sys.modules["__main__"], sys.displayhook
-    config = Config()
-    config.HistoryManager.enabled = False
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        made = InteractiveShell.instance(config=config)
-        sys.modules["__main__"] = made.user_module
-        try:
-            yield made
-        finally:
-            InteractiveShell.clear_instance()
-            sys.modules["__main__"] = main
-            sys.displayhook = hook
+    with real_shell(tmp_path_factory.mktemp("ipython")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
 import sys
 import threading
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, make_dataclass
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.seeds import printed_under_seeds
 from support.value_table import KEPT
 
 from durable_nb import values
@@ -173,17 +171,6 @@ class C(enum.Enum):
 value = {"s": {"x", "y", "z", ("t", 1), None, C.A, C.B}, "f": frozenset("abcdef"), C.A: {frozenset("ab"), frozenset("cd")}}
 print(v.digest(value), v.encode(value, None), v.preview(value))
 """
-    root = str(Path(values.__file__).parents[2])
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", source],
-            env={**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-        for seed in ("1", "2", "77")
-    }
+    outputs = printed_under_seeds(source)
     assert len(outputs) == 1
     assert "b2:" in outputs.pop()
