@@ -110,7 +110,7 @@ def show_(face: Face, name: str, op: str | None, facets: bool) -> int:
         show.operation(face, picture, row, look.history_of(run, op))
     else:
         with look.reading(face, name) as held:
-            row, history = look.in_journal(held, op), rows_of(held.history(op))
+            row, history = look.in_journal(held, op), held.records(op)
         show.operation(face, picture, row, history)
     return PERSON_NEEDED if row["outcome"] == Outcome.UNKNOWN else DONE
 
@@ -126,7 +126,7 @@ def history(face: Face, name: str, op: str | None) -> int:
     Example:
       durable-nb history refund-17 'charge#1'
     """
-    show.history(face, rows_of(look.watched(face, name).history(op)))
+    show.history(face, look.watched(face, name).records(op))
     return DONE
 
 

@@ -184,8 +184,9 @@ def _reconcile(run: Run, op: object) -> Done:
     view = run.get(view.id)
     if settled:
         return Done("settled", f"its reconciler says so: it is {view.outcome} now", view)
-    kinds = run.history(view.id)
-    reasons = list(kinds.loc[kinds["kind"] == str(Kind.UNDECIDED), "detail"])
+    # as mappings: a DataFrame is an import of pandas, in a thread that Ctrl-C must not meet at it
+    records = run.records(view.id)
+    reasons = [r["detail"] for r in records if r["kind"] == str(Kind.UNDECIDED)]
     told = f" ({reasons[-1]})" if reasons else ""
     return Done("undecided", f"still unknown: {why}{told}", view)
 

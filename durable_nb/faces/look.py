@@ -125,7 +125,7 @@ def picture(face: Face, run: Watched) -> Picture:
 def history_of(run: Watched, op: str) -> list[dict[str, Any]] | None:
     """Give the records of one operation; `None` where its owner does not tell."""
     try:
-        return rows_of(run.history(op))
+        return run.records(op)
     except DurableError:
         return None
 

@@ -11,7 +11,7 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.views import OperationView, questions_of
 from durable_nb.faces.look import Picture, operation_row
 from durable_nb.faces.output import Face
-from durable_nb.faces.plain import clean, moment, rows_of, short
+from durable_nb.faces.plain import clean, moment, short
 from durable_nb.faces.settling import Line, lines_for
 from durable_nb.model.outcomes import Outcome
 
@@ -243,5 +243,5 @@ def reconciled(
 
 def last_word(run: Run, view: OperationView) -> str:
     """Give what the last reconciler said."""
-    said = [r["detail"] for r in rows_of(run.history(view.id)) if r["kind"] == "undecided"]
+    said = [r["detail"] for r in run.records(view.id) if r["kind"] == "undecided"]
     return f" ({said[-1]})" if said else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.child import Child
+from support.child import Bench, Child
 from support.waiting import eventually
 
 import durable_nb as dnb
@@ -362,3 +362,29 @@ def test_a_message_that_was_taken_is_not_called_withdrawn(killed: Path) -> None:
     thread.join()
     assert (answer["error"], answer["withdrawn"]) == (UNANSWERED, False)
     assert "history" in answer["message"]
+
+
+ASKED_FOR = """
+from durable_nb.engine.inbox import VERBS, perform
+
+def look_up(op):
+    return dnb.Undecided("cannot tell")
+
+def send():
+    raise TimeoutError
+
+with dnb.run("r", store=store) as run:
+    try:
+        run.step(reconcile=look_up).call(send)
+    except dnb.UnknownOutcome:
+        pass
+    for verb in ("reconcile", "history", "facets", "unknown", "dependants"):
+        perform(run, verb, "send#1", {})
+    perform(run, "deny", "send#1", {"evidence": "looked"})
+    tell(verbs=len(VERBS), imported="pandas" in sys.modules)
+"""
+
+
+def test_what_another_process_asks_for_imports_nothing(tmp_path):
+    """It is done in a thread: Ctrl-C in the main thread must not meet an import there."""
+    assert Bench(tmp_path).run(ASKED_FOR).ok().facts["imported"] is False
