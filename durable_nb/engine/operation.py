@@ -24,6 +24,7 @@ from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.facets import Code, outgrown
+from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
@@ -54,9 +55,6 @@ _MISSING: Final = object()
 #: Errors that say nothing of the body: it could not begin, or its outcome not be recorded.
 _STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
 
-#: Values that a body cannot change in place, so that they need no second look.
-_ATOMS: Final = (str, int, float, bool, bytes, type(None))
-
 
 class Operation(Managed):
     """One operation that the program has come to; made by `Run`, entered once.
@@ -75,6 +73,8 @@ class Operation(Managed):
         What its result depends on, but for its inputs.
     undoes : dict or None
         Which operation it takes back, for a compensation.
+    inputs : dict
+        What it was called with, by name.
     produced : dict
         The files that it has made, as they are: path to digest and text.
     has_failed : bool
@@ -109,7 +109,7 @@ class Operation(Managed):
         self.block: weakref.ref[Block] | None = None
         self.source = ""
         self.attempt = 0
-        self._parent, self._inputs, self._origin, self._advice = scope, inputs, origin, advice
+        self._parent, self.inputs, self._origin, self._advice = scope, inputs, origin, advice
         self._lineage = lineage
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = False
@@ -395,11 +395,11 @@ class Operation(Managed):
             if self.options.validate is not None:
                 validation.check(self.options.validate, value)
             self.produced = produced.take(self.options.produces)
-            self._refuse_changed_inputs()
+            refuse_changed_inputs(self)
             text, again = values.round_trip(value, run.artifacts)
             show = self.options.preview
             shown = {} if show is None else {"preview": show(value)}
-            self._warn_of_secret(value, text)
+            warn_of_secret(self, value, text)
         except Exception as problem:
             self._append(Kind.UNRECORDED, error={**values.describe_error(problem), "lost": True})
             unknown = self.outcome is Outcome.UNKNOWN
@@ -432,33 +432,6 @@ class Operation(Managed):
                 "itself; no replay brings that back: return it instead"
             )
         self._stands_on(self.known.without(changed))
-
-    def _warn_of_secret(self, value: Any, text: str) -> None:
-        """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
-        place = identity.parse(self.id)
-        told, name = self.run.told_secrets, f"{place.parent}/{place.name}"
-        large = bool(values.text_refs(text))  # whose own text says nothing of what it holds
-        if name in told or not (large or values.redact_tokens(text) != text):
-            return
-        path = values.find_secret(value)
-        if path:
-            told.add(name)
-            self.run.say(
-                f"warning: {self.id}: {values.redact(path)} holds something that looks like a "
-                "secret. It is kept in the journal as it is; record= keeps it out."
-            )
-
-    def _refuse_changed_inputs(self) -> None:
-        """Refuse a change of the arguments in place: a replay would not bring it back."""
-        if self.options.single:  # a durable cell records what it changed
-            return
-        mutable = {n: v for n, v in self._inputs.items() if not isinstance(v, _ATOMS)}
-        for name, digest in self.run.digests(mutable, self.id).items():
-            if digest != self.facets["inputs"][name]:
-                raise ValueError(
-                    f"the step changed its argument {name!r} in place, which no replay would "
-                    "bring back: return it instead"
-                )
 
     def _record_failure(self, error: BaseException) -> None:
         """Record how the body ended without a result."""

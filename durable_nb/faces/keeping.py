@@ -9,10 +9,10 @@ import click
 
 from durable_nb.engine.archive import export_run, import_run
 from durable_nb.engine.gc import gc
+from durable_nb.engine.questions import questions_of
 from durable_nb.engine.recover import recover
 from durable_nb.engine.report import Level
 from durable_nb.engine.verify import verify
-from durable_nb.engine.views import questions_of
 from durable_nb.faces.output import DONE, ERROR, PERSON_NEEDED, Face, verb
 from durable_nb.faces.problems import Unwrapped
 from durable_nb.faces.settling import command, lines_for

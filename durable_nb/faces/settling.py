@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from durable_nb.engine.views import Question
+from durable_nb.engine.questions import Question
 from durable_nb.model.outcomes import Effect
 
 #: Verb -> what follows the operation on a command line. A person fills it in: the ellipsis is

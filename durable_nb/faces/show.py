@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from durable_nb.engine.questions import questions_of
 from durable_nb.engine.run import Run
-from durable_nb.engine.views import OperationView, questions_of
+from durable_nb.engine.views import OperationView
 from durable_nb.faces.look import Picture, operation_row
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, short
