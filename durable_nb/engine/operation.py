@@ -79,6 +79,8 @@ class Operation(Managed):
         The files that it has made, as they are: path to digest and text.
     has_failed : bool
         Whether it is a recorded failure that was replayed.
+    looking_s : float
+        Seconds that it took to look at what it depends on.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -115,6 +117,10 @@ class Operation(Managed):
         self._consulted = self._replayed = self._left = False
         self._around: Frame | None = None
         self._began = 0.0
+        self._ended: float | None = None
+        self._inner: Scope | None = None
+        self.looking_s = 0.0
+        self._counted = False
         self._usd: float | None = None
         self._tokens: int | None = None
         self._basis: dict[str, Any] | None = None
@@ -246,6 +252,7 @@ class Operation(Managed):
     def __enter__(self) -> Operation:
         self.block = self.block or self.entered_by()
         with self._stoppable():
+            self._count_in()
             drive(reach(self))
         return self
 
@@ -256,12 +263,13 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error):
+        with self._stoppable(error, leaving=True):
             return drive(self._leave(error))
 
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
         with self._stoppable():
+            self._count_in()
             await adrive(reach(self))
         return self
 
@@ -272,11 +280,13 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error):
+        with self._stoppable(error, leaving=True):
             return await adrive(self._leave(error))
 
     @contextmanager
-    def _stoppable(self, raised: BaseException | None = None) -> Iterator[None]:
+    def _stoppable(
+        self, raised: BaseException | None = None, *, leaving: bool = False
+    ) -> Iterator[None]:
         """Give the occurrence back where the call is stopped, so that the next one is this call.
 
         An error of the body, live or replayed, is an outcome that the program may handle and go
@@ -297,6 +307,20 @@ class Operation(Managed):
             if stopped:
                 with self.run.lock:
                     self._parent.give_back(self.place, self._origin)
+            if leaving or raised is not None:
+                self._count_out()
+
+    def _count_in(self) -> None:
+        """Tell the body around it that it is not outside of its steps now."""
+        with self.run.lock:
+            self._counted = True
+            self._parent.enter(self.run.clock.monotonic())
+
+    def _count_out(self) -> None:
+        with self.run.lock:
+            if self._counted:
+                self._counted = False
+                self._parent.leave(self.run.clock.monotonic())
 
     # -- entering --------------------------------------------------------------------------
 
@@ -332,8 +356,8 @@ class Operation(Managed):
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
                 self._began = run.clock.monotonic()
-                inner = Scope(self.id, options.effect, self._advice)
-                self._around = current_context()
+                inner = Scope(self.id, options.effect, self._advice, self._began)
+                self._inner, self._around = inner, current_context()
                 set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
@@ -356,6 +380,7 @@ class Operation(Managed):
             if raised is None and not self._consulted:
                 raise UnguardedStep(self.id, replayed=True)
             return False
+        self._ended = self.run.clock.monotonic()
         set_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
@@ -459,8 +484,15 @@ class Operation(Managed):
         return False
 
     def _append(self, kind: Kind, **body: Any) -> None:
-        body["duration_s"] = round(self.run.clock.monotonic() - self._began, 6)
+        now = self.run.clock.monotonic()
+        ended = now if self._ended is None else self._ended
+        body["duration_s"] = round(ended - self._began, 6)
         body["attempt"] = self.attempt
+        with self.run.lock:
+            if self._inner is not None and self._inner.outside is not None:
+                body |= self._inner.outside.ended(ended)
+            self.run.meter.pending += self.looking_s + now - ended
+            body["checkpoint_s"] = self.run.meter.take()
         if self._usd is not None:
             body["usd"] = self._usd
         if self._tokens is not None:

@@ -249,6 +249,8 @@ def replay(op: Operation, state: OperationState) -> None:
     """Give the operation its recorded result, or raise its recorded failure."""
     run = op.run
     run.sources[op.id] = "record"
+    with run.lock:
+        run.meter.replayed(state, container=op.id in run.fold.containers)
     if state.failed:
         op.has_failed = True
         error = dict(state.error or {})

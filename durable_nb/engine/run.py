@@ -16,6 +16,7 @@ from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
+from durable_nb.engine.meter import Looking
 from durable_nb.engine.operated import Operated
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
@@ -146,15 +147,20 @@ class Run(Operated):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        found = code()
-        known = self.gathered(options, found)
+        looking = Looking(self, scope)
+        with looking:
+            found = code()
+            known = self.gathered(options, found)
 
         def make() -> Operation:
-            with_files = self.with_files(options, known)  # an attempt reads what is there by then
-            looked = (code, found)
-            return Operation(
-                self, scope, taken, options, inputs, with_files, looked, origin, lineage, advice
-            )
+            with looking:
+                files = self.with_files(options, known)  # an attempt reads what is there by then
+                looked = (code, found)
+                operation = Operation(
+                    self, scope, taken, options, inputs, files, looked, origin, lineage, advice
+                )
+            operation.looking_s = looking.take()
+            return operation
 
         return make
 
@@ -300,7 +306,13 @@ class Run(Operated):
                 ),
             )
         before = set_frame(
-            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage, frame)
+            Frame(
+                self,
+                Scope(taken, frame.scope.effect, within=frame.scope),
+                frame.operation,
+                frame.lineage,
+                frame,
+            )
         )
         try:
             yield
@@ -385,7 +397,7 @@ class Run(Operated):
             if self.role != "reader":  # a reader records nothing, not even its end
                 with deferred_interrupts():
                     self.stop_listening()
-                    self.append(Draft(RUN, kind, body))
+                    self.append(Draft(RUN, kind, {**body, **self._told_at_its_end()}))
         finally:
             with deferred_interrupts():
                 self._open = False
@@ -393,7 +405,19 @@ class Run(Operated):
                 OPEN.remove(self)
                 self._on_close()
 
+    def _told_at_its_end(self) -> dict[str, Any]:
+        """Give what this opening has spent on checkpointing, and what its replays saved."""
+        with self.lock:
+            told: dict[str, Any] = {"checkpoint_s": self.meter.take()}
+            if self.role == "runner":
+                told["saved"] = self.meter.saved(self.fold)
+            if self.root.outside is not None:
+                told |= self.root.outside.ended(self.clock.monotonic())
+        return told
+
     def __enter__(self) -> Self:
+        if not self._blocks:
+            self.root.began = self.clock.monotonic()
         before = set_frame(Frame(self, self.root))
         self._blocks.append((new_block(), before))
         return self
