@@ -23,6 +23,7 @@ from durable_nb.engine.stage import Stage
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.usage import UsageLine, UsageReport
 from durable_nb.engine.verify import verify
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched

@@ -122,6 +122,11 @@ def _facets(run: Run, op: object) -> Done:
     return Done("shown", f"{len(rows)} facets", None, {"facets": rows})
 
 
+def _report(run: Run, op: object) -> Done:
+    report = run.report()
+    return Done("shown", f"{len(report.lines)} lines", None, {"report": report.as_dict()})
+
+
 def _keep(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
 
@@ -230,12 +235,13 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "unknown": _unknown,
         "history": _history,
         "facets": _facets,
+        "report": _report,
     }
 )
 #: Verbs that give no verdict.
-ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
+ASKING: Final = frozenset({"dependants", "facets", "history", "report", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "unknown"})
+_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "report", "unknown"})
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
 from durable_nb.engine import facets as listing_of_facets
-from durable_nb.engine import permits, settle, standing, views
+from durable_nb.engine import permits, settle, standing, usage, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reconcile
@@ -18,13 +18,14 @@ from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import VerdictRefused
 from durable_nb.model.fold import status_of
 from durable_nb.model.outcomes import Kind, Outcome
-from durable_nb.model.records import RUN, Draft
+from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from durable_nb.engine.settle import Cascade
+    from durable_nb.engine.usage import UsageReport
     from durable_nb.engine.views import OperationView, StatusView
 
 
@@ -59,7 +60,6 @@ class Operated(Trajectory, Tables):
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
         wanted = None if op is None else settle.find(self, op)[0].id
-        self._journal.flush()
         return [
             {
                 "seq": r.seq,
@@ -71,9 +71,26 @@ class Operated(Trajectory, Tables):
                 "attempt": r.body.get("attempt"),
                 "detail": views.detail_of(r),
             }
-            for r in self._journal.load()
+            for r in self.committed()
             if wanted is None or r.op == wanted
         ]
+
+    def committed(self) -> list[Record]:
+        """Give all records of the run, in order, as they are on disk."""
+        self._journal.flush()
+        return list(self._journal.load())
+
+    def report(self) -> UsageReport:
+        """Report what durability cost this run and saved it; prints as plain text.
+
+        Returns
+        -------
+        UsageReport
+            The share of time spent on checkpointing, what replays saved, the longest stretch
+            without a checkpoint, and more, each with its numbers and what to do about it.
+            Times are by the monotonic clock.
+        """
+        return usage.report_of(self)
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

@@ -19,6 +19,7 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import QUIET, Surroundings
+from durable_nb.engine.usage import UsageReport
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
 from durable_nb.journal import probe
@@ -123,6 +124,10 @@ class Watched(Tables):
         """Give the same as mappings."""
         told = self.ask("facets", "" if op is None else self.get(op).id)
         return list(told["more"]["facets"])
+
+    def report(self) -> UsageReport:
+        """Report what durability cost the run and saved it; see `Run.report`."""
+        return UsageReport.told(self.ask("report")["more"]["report"])
 
     def dependants(self, op: object) -> Cascade:
         """Show what `invalidate` would touch, and change nothing."""
