@@ -255,6 +255,8 @@ __all__ = [
     "Undecided",
     "UnguardedStep",
     "UnknownOutcome",
+    "UsageLine",
+    "UsageReport",
     "VerdictRefused",
     "Watched",
     "current_operation",

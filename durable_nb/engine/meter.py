@@ -7,7 +7,6 @@ of the run's end tells the rest. All by the monotonic clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +121,69 @@ class Meter:
         }
 
 
+class Timing:
+    """When the body of one operation began and ended, and what was spent around it.
+
+    Attributes
+    ----------
+    looking_s : float
+        Seconds that it took to look at what it depends on.
+    began : float
+        When the body began, by the monotonic clock.
+    ended : float or None
+        When it was over; `None` while it goes on.
+    inner : Scope or None
+        Where what it calls is counted.
+    """
+
+    __slots__ = ("_counted", "_run", "_scope", "began", "ended", "inner", "looking_s")
+
+    def __init__(self, run: Trajectory, scope: Scope) -> None:
+        self._run, self._scope, self._counted = run, scope, False
+        self.looking_s, self.began = 0.0, 0.0
+        self.ended: float | None = None
+        self.inner: Scope | None = None
+
+    def count_in(self) -> None:
+        """Tell the body around it that it is not outside of its steps now."""
+        with self._run.lock:
+            self._counted = True
+            self._scope.enter(self._run.clock.monotonic())
+
+    def count_out(self) -> None:
+        """Tell the body around it that this is over."""
+        with self._run.lock:
+            if self._counted:
+                self._counted = False
+                self._scope.leave(self._run.clock.monotonic())
+
+    def begin_here(self) -> None:
+        """Count what was done since the intent as checkpointing: the body begins only now."""
+        now = self._run.clock.monotonic()
+        if self.inner is not None:
+            self.looking_s += now - self.began
+            self.inner.began = self.began = now
+
+    @property
+    def outside_s(self) -> float | None:
+        """Seconds outside of its own steps, once it is over; `None` if it called none."""
+        ran = None if self.inner is None or self.ended is None else self.inner.outside
+        return None if ran is None else ran.total
+
+    def told(self) -> dict[str, float]:
+        """Give what its outcome tells: ``duration_s, checkpoint_s``, and the time outside."""
+        now = self._run.clock.monotonic()
+        ended = now if self.ended is None else self.ended
+        body = {"duration_s": round(ended - self.began, _DIGITS)}
+        with self._run.lock:
+            if self.inner is not None and self.inner.outside is not None:
+                body |= self.inner.outside.ended(ended)
+            self._run.meter.pending += self.looking_s + now - ended
+            body["checkpoint_s"] = self._run.meter.take()
+        self.looking_s = 0.0
+        return body
+
+
 class Looking:
     """The time that it takes to look at what a call depends on: that is no code outside of steps.
 
@@ -155,9 +217,3 @@ class Looking:
 def _above(op: str) -> list[str]:
     parts = op.split("/")
     return ["/".join(parts[:n]) for n in range(1, len(parts))]
-
-
-def outside_of(body: Mapping[str, Any]) -> float | None:
-    """Give how long a body was outside of its steps; `None` where nobody measured it."""
-    found = body.get("outside_s")
-    return None if found is None else float(found)

@@ -25,6 +25,7 @@ from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
+from durable_nb.engine.meter import Timing
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
@@ -79,8 +80,8 @@ class Operation(Managed):
         The files that it has made, as they are: path to digest and text.
     has_failed : bool
         Whether it is a recorded failure that was replayed.
-    looking_s : float
-        Seconds that it took to look at what it depends on.
+    time : Timing
+        How long it took, and what was spent around it.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -116,11 +117,7 @@ class Operation(Managed):
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = False
         self._around: Frame | None = None
-        self._began = 0.0
-        self._ended: float | None = None
-        self._inner: Scope | None = None
-        self.looking_s = 0.0
-        self._counted = False
+        self.time = Timing(run, scope)
         self._usd: float | None = None
         self._tokens: int | None = None
         self._basis: dict[str, Any] | None = None
@@ -252,7 +249,7 @@ class Operation(Managed):
     def __enter__(self) -> Operation:
         self.block = self.block or self.entered_by()
         with self._stoppable():
-            self._count_in()
+            self.time.count_in()
             drive(reach(self))
         return self
 
@@ -269,7 +266,7 @@ class Operation(Managed):
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
         with self._stoppable():
-            self._count_in()
+            self.time.count_in()
             await adrive(reach(self))
         return self
 
@@ -308,19 +305,7 @@ class Operation(Managed):
                 with self.run.lock:
                     self._parent.give_back(self.place, self._origin)
             if leaving or raised is not None:
-                self._count_out()
-
-    def _count_in(self) -> None:
-        """Tell the body around it that it is not outside of its steps now."""
-        with self.run.lock:
-            self._counted = True
-            self._parent.enter(self.run.clock.monotonic())
-
-    def _count_out(self) -> None:
-        with self.run.lock:
-            if self._counted:
-                self._counted = False
-                self._parent.leave(self.run.clock.monotonic())
+                self.time.count_out()
 
     # -- entering --------------------------------------------------------------------------
 
@@ -355,9 +340,9 @@ class Operation(Managed):
                 run.append(*self.definition(), Draft(self.id, Kind.INTENDED, body), lazy=rides)
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
-                self._began = run.clock.monotonic()
-                inner = Scope(self.id, options.effect, self._advice, self._began)
-                self._inner, self._around = inner, current_context()
+                self.time.began = run.clock.monotonic()
+                inner = Scope(self.id, options.effect, self._advice, self.time.began)
+                self.time.inner, self._around = inner, current_context()
                 set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
@@ -380,7 +365,7 @@ class Operation(Managed):
             if raised is None and not self._consulted:
                 raise UnguardedStep(self.id, replayed=True)
             return False
-        self._ended = self.run.clock.monotonic()
+        self.time.ended = self.run.clock.monotonic()
         set_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
@@ -484,15 +469,8 @@ class Operation(Managed):
         return False
 
     def _append(self, kind: Kind, **body: Any) -> None:
-        now = self.run.clock.monotonic()
-        ended = now if self._ended is None else self._ended
-        body["duration_s"] = round(ended - self._began, 6)
+        body |= self.time.told()
         body["attempt"] = self.attempt
-        with self.run.lock:
-            if self._inner is not None and self._inner.outside is not None:
-                body |= self._inner.outside.ended(ended)
-            self.run.meter.pending += self.looking_s + now - ended
-            body["checkpoint_s"] = self.run.meter.take()
         if self._usd is not None:
             body["usd"] = self._usd
         if self._tokens is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def row_of(view: OperationView) -> dict[str, Any]:
     """Give one operation whole, in JSON's own types."""
     whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
+    whole["outside_s"] = view.outside_s
     return {
         name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
         for name, v in whole.items()
@@ -60,6 +61,7 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
         last_seq=int(row["last_seq"] or 0),
         changes=(row["changes"],) if row["changes"] else (),
         result_preview=str(row["result"] or ""),
+        outside_s=row.get("outside_s"),
     )
 
 
@@ -82,7 +84,12 @@ def publish(run: Operated) -> None:
     with run.lock:
         status, epoch = run.status_view(), run.epoch
     rows = [
-        {**view.as_dict(), "last_seq": view.last_seq, "inputs": json.dumps(dict(view.inputs))}
+        {
+            **view.as_dict(),
+            "last_seq": view.last_seq,
+            "outside_s": view.outside_s,
+            "inputs": json.dumps(dict(view.inputs)),
+        }
         for view in status.views
     ]
     meta = {

@@ -159,7 +159,7 @@ class Run(Operated):
                 operation = Operation(
                     self, scope, taken, options, inputs, files, looked, origin, lineage, advice
                 )
-            operation.looking_s = looking.take()
+            operation.time.looking_s = looking.take()
             return operation
 
         return make

@@ -76,10 +76,14 @@ class UsageReport:
         """Give the line about something; `None` where there is nothing to say."""
         return next((line for line in self.lines if line.about == what), None)
 
+    @property
+    def headline(self) -> str:
+        """What it is about."""
+        return f"run {self.run}: what durability cost, and what it saved"
+
     def to_text(self) -> str:
         """Render as plain text."""
-        head = f"run {self.run}: what durability cost, and what it saved"
-        return "\n".join([head, *(line.to_text() for line in self.lines)])
+        return "\n".join([self.headline, *(line.to_text() for line in self.lines)])
 
     __str__ = to_text
 
@@ -90,8 +94,8 @@ class UsageReport:
             for line in self.lines
         )
         return (
-            f"<table><caption>run {html.escape(self.run)}: what durability cost, and what it saved"
-            f"</caption><thead><tr><th></th><th>measured</th><th>what to do</th></tr></thead>"
+            f"<table><caption>{html.escape(self.headline)}</caption>"
+            "<thead><tr><th></th><th>measured</th><th>what to do</th></tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 
@@ -215,8 +219,8 @@ def _unprotected(found: Measures) -> UsageLine:
     longest = found.longest
     if longest is None:
         says = "how long it went without a checkpoint is not known: nothing has run to its end yet"
-        numbers = {"seconds": None, "op": None, "outside": None}
-        return UsageLine("unprotected", says, "Nothing to do.", numbers)
+        nothing = {"seconds": None, "op": None, "outside": None}
+        return UsageLine("unprotected", says, "Nothing to do.", nothing)
     says = f"the longest stretch without a checkpoint is {seconds_text(longest.seconds)}, in "
     says += _where(longest)
     numbers = {"seconds": longest.seconds, "op": longest.op or None, "outside": longest.outside}
@@ -276,7 +280,7 @@ def _small_steps(found: Measures) -> Iterator[UsageLine]:
     more = f" and {len(most) - _LISTED} more" if len(most) > _LISTED else ""
     advice = (
         "Do many in one step, or make it a plain function where it has no effect and is quick to "
-        "do again. Where each has to be on record, effect=\"none\" (if that is true) and run.map "
+        'do again. Where each has to be on record, effect="none" (if that is true) and run.map '
         "share commits."
     )
     yield UsageLine("small steps", f"{', '.join(told)}{more}", advice, {"steps": small})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import permits
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
+from durable_nb.engine.usage import outside_text
 from durable_nb.model.fold import OperationState, status_of
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.records import Record
@@ -72,6 +73,9 @@ class OperationView:
         What it depended on and was found changed; it waits for a decision.
     last_seq : int
         The last record that this view knows: a verdict on it is a compare-and-set against that.
+    outside_s : float or None
+        Seconds in which its body was outside of the steps that it called; `None` where it called
+        none, or nobody measured it.
     """
 
     run: str
@@ -96,6 +100,7 @@ class OperationView:
     last_seq: int
     changes: tuple[str, ...] = ()
     result_preview: str = ""
+    outside_s: float | None = None
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
 
@@ -170,6 +175,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         last_seq=state.last_seq,
         changes=tuple((state.asked or {}).get("changes", ())),
         result_preview=_preview(run, state),
+        outside_s=state.last.get("outside_s"),
         _text=state.result,
         _artifacts=run.artifacts,
     )
@@ -416,4 +422,6 @@ def _note(view: OperationView) -> str:
         parts.append("value not loadable here")
     elif view.error:
         parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
+    if outside := outside_text(view.outside_s):
+        parts.append(outside)
     return ", ".join(parts)

@@ -40,6 +40,7 @@ HELP: Final = """\
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
                                          it may do, or spend, more than is recorded
 %durable facets [OP]                     what recorded results depend on, and what is not watched
+%durable report [RUN]                    what durability cost, what it saved, and what to do
 %durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
 
@@ -71,6 +72,7 @@ class Verbs:
             "compensate": self._compensate,
             "grant": self._grant,
             "facets": self._facets,
+            "report": self._report,
             "accept": self._accept,
             "help": self._help,
         }
@@ -219,6 +221,9 @@ class Verbs:
     def _facets(self, rest: str) -> None:
         run, rest = self._target(rest)
         display(run.facets_of(_ref(rest) if rest else None))  # type: ignore[no-untyped-call]
+
+    def _report(self, rest: str) -> None:
+        print(self._find(rest).report().to_text())
 
     def _accept(self, rest: str) -> None:
         run, rest = self._target(rest)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from durable_nb.engine.usage import outside_text
 from durable_nb.engine.views import HERE, OperationView, StatusRow, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
@@ -99,6 +100,7 @@ def _row(row: StatusRow, checkable: frozenset[str], idle: str) -> dict[str, Any]
         "changes": [_short(change) for change in view.changes],
         "idempotency_key": view.idempotency_key,
         "spent": _spent(view),
+        "outside": outside_text(view.outside_s),
         "note": _note(view),
         "actions": allowed(view, can_check=view.name in checkable),
     }
@@ -110,7 +112,7 @@ def _note(view: OperationView) -> str:
         return "it may have happened"
     if view.changes:
         return "changed: keep or rerun?"
-    return _short(view.error, 80)
+    return _short(view.error, 80) or outside_text(view.outside_s)
 
 
 def header_of(status: StatusView, now: datetime) -> dict[str, Any]:

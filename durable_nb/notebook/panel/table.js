@@ -290,6 +290,7 @@ class View {
     fact("intended", moment(row.started));
     fact("ended", moment(row.ended));
     fact("spent", row.spent);
+    fact("time", row.outside);
     this.history = make("details", "dnb-history", make("summary", "", "history of records"));
     this.history.addEventListener("toggle", this.guard(() => this.openHistory(row)));
     this.detail.append(
