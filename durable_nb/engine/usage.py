@@ -150,10 +150,11 @@ def report_of(run: Operated) -> UsageReport:
             own = Own(run.epoch, run.meter.pending, run.meter.saved(run.fold))
         live = frozenset(op for op in list(run.live) if run.is_live(op))
         found = measure(run.fold, records, live, own)
-    return UsageReport(run.name, tuple(_lines(found)))
+    return UsageReport(run.name, tuple(report_lines(found)))
 
 
-def _lines(found: Measures) -> Iterator[UsageLine]:
+def report_lines(found: Measures) -> Iterator[UsageLine]:
+    """Put what was measured into words, line by line."""
     yield _checkpointing(found)
     yield from _replays(found)
     yield _unprotected(found)
