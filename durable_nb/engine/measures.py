@@ -80,8 +80,10 @@ class Measures:
         Attempts that have no end on record.
     saved_operations, saved_s, saved_usd
         What replays did not do again.
+    kernels : int
+        Kernels that have executed the run.
     untold : int
-        Kernels that ended without telling what their replays saved.
+        Those of them that ended without telling what their replays saved.
     replayed : Counter
         Parent to how many operations below it a resume comes to and replays.
     """
@@ -100,6 +102,7 @@ class Measures:
     saved_operations: int = 0
     saved_s: float = 0.0
     saved_usd: float | None = None
+    kernels: int = 0
     untold: int = 0
     replayed: Counter[str] = field(default_factory=Counter)
 
@@ -158,6 +161,7 @@ def _of_run(found: Measures, record: Record, silent: set[int]) -> None:
     runner = body.get("role", "runner") == "runner"
     if record.kind is Kind.OPENED and runner:
         silent.add(record.epoch)
+        found.kernels += 1
     if record.kind not in _CLOSES:
         return
     found.checkpoint_s += body.get("checkpoint_s", 0.0)

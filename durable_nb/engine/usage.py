@@ -196,7 +196,7 @@ def _checkpointing(found: Measures) -> UsageLine:
 
 
 def _replays(found: Measures) -> Iterator[UsageLine]:
-    if not found.saved_operations and not found.untold:
+    if not found.saved_operations and (not found.untold or found.kernels == 1):
         return
     what = [_count(found.saved_operations, "operation"), seconds_text(found.saved_s)]
     what += [] if found.saved_usd is None else [usd_text(found.saved_usd)]
@@ -224,6 +224,8 @@ def _unprotected(found: Measures) -> UsageLine:
         return UsageLine("unprotected", says, "Nothing to do.", nothing)
     says = f"the longest stretch without a checkpoint is {seconds_text(longest.seconds)}, in "
     says += _where(longest)
+    if found.cut_short:
+        says += "; how long the attempts ran that a kernel's end cut short is not known"
     numbers = {"seconds": longest.seconds, "op": longest.op or None, "outside": longest.outside}
     advice = "A kill in there loses no more than that: nothing to do."
     if longest.seconds >= _SHORT_S and longest.outside:

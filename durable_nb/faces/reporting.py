@@ -9,9 +9,10 @@ import click
 from durable_nb.faces import look
 from durable_nb.faces.judging import run_argument
 from durable_nb.faces.output import DONE, Face, verb
+from durable_nb.faces.problems import Unwrapped
 
 
-@click.command()
+@click.command(cls=Unwrapped)
 @run_argument
 @verb
 def report(face: Face, name: str) -> int:

@@ -138,6 +138,7 @@ def steady(text: str, folder: Path) -> str:
         (r"dnb-[0-9a-f]{32}", "KEY"),
         (r"\b[0-9a-f]{32}\b", "ID"),
         (r"\([\d,]+ bytes\)", "(SIZE)"),
+        (r"\b\d+(\.\d+)?( (ms|s|min)\b|% of the time)", "SPAN"),
     ):
         text = re.sub(pattern, word, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
