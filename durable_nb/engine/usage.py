@@ -57,7 +57,7 @@ class UsageLine:
         return f"{self.about}: {self.says}\n    {self.advice}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class UsageReport:
     """What durability cost a run, what it saved, and what to do about it.
 
@@ -85,7 +85,7 @@ class UsageReport:
         """Render as plain text."""
         return "\n".join([self.headline, *(line.to_text() for line in self.lines)])
 
-    __str__ = to_text
+    __str__ = __repr__ = to_text
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+LINE = "s; it runs again on each resume until this cell is completed: put it into a step\n"
+
 
 def test_a_container_that_was_edited_is_entered_again_and_its_steps_replay(opened):
     """Its own code runs again, which is said; what its steps did is not done again."""
@@ -24,3 +26,36 @@ def test_a_container_is_entered_again_for_what_it_reaches(opened):
     opened.ok("todo = ['a', 'b']")
     opened.ok(loop)
     assert opened.names["out"] == opened.names["ran"] == ["a", "b"]
+
+
+def test_a_container_says_how_long_it_was_outside_of_its_steps(opened):
+    """From a second on it is one line at the end of the cell, failed ones too; a replay has none."""
+    opened.ok("import time\ndef one():\n    time.sleep(0.1)")
+    cell = "%%durable turn\ntime.sleep(1.1)\nrun.call(one)"
+
+    failed = opened.run(f"{cell}\n1 / 0")
+    assert "code outside of its steps took 1.1 s" in failed.out
+    shown = opened.ok(cell)
+
+    assert shown.out.startswith("code outside of its steps took 1.1 ")
+    assert shown.out.endswith(LINE)
+    assert "1.1 s outside of steps" in opened.ok("%durable status").out
+    assert "outside" not in opened.ok(cell).out
+    report = opened.ok("%durable report").out
+    assert "code outside of steps took 1.1 s in turn#1" in report
+
+
+def test_a_container_that_keeps_to_its_steps_says_nothing(opened):
+    """Below a second no line with a time is shown, neither in the cell nor in the status."""
+    opened.ok("import time\ndef one():\n    time.sleep(1.1)")
+    assert opened.ok("%%durable turn\ntime.sleep(0.1)\nrun.call(one)").out == ""
+    assert "outside" not in opened.ok("%durable status").out
+
+
+def test_what_is_looked_at_before_a_cell_is_no_code_outside_of_its_steps(opened):
+    """Comparing the notebook's names before the body runs is checkpointing, and told as that."""
+    opened.ok("def one():\n    return 1\nbig = {n: [n] for n in range(20_000)}")
+    opened.ok("%%durable turn\nx = run.call(one)\nbig[0].append(1)")
+    run = opened.names["run"]
+    told = {r.op: r.body for r in run.committed()}["turn#1"]
+    assert told["checkpoint_s"] > told["duration_s"]
