@@ -112,9 +112,9 @@ def test_replayed_steps_are_steps(tick, tmp_path):
         run.step("work", effect="none").call(tick, 10)
         tick(1)
         if stop:
-            raise ValueError
+            raise ValueError("stop")
 
-    with pytest.raises(ValueError), tick.open(tmp_path) as run:
+    with pytest.raises(ValueError, match="stop"), tick.open(tmp_path) as run:
         container(run, tick, lambda: body(run, stop=True))
     with tick.open(tmp_path) as run:
         assert container(run, tick, lambda: body(run, stop=False)) == (4, 3, 4)

@@ -44,7 +44,7 @@ class Told:
     def step(self, op: str, kind: Kind = Kind.COMPLETED, attempt: int = 1, **body) -> None:
         self.add(op, Kind.INTENDED, effect="none", attempt=attempt)
         result = {"result": "1"} if kind is Kind.COMPLETED else {}
-        self.add(op, kind, attempt=attempt, **{"duration_s": 1.0, "checkpoint_s": 0.0}, **result)
+        self.add(op, kind, attempt=attempt, duration_s=1.0, checkpoint_s=0.0, **result)
         self.records[-1].body.update(body)
 
     def report(self, own: Own | None = None) -> UsageReport:
@@ -178,7 +178,7 @@ def test_a_replayed_failure_is_a_replay(tick, tmp_path):
 
     for _ in range(2):
         with tick.open(tmp_path) as run:
-            with pytest.raises(ValueError):
+            with pytest.raises(ValueError, match="no"):
                 run.step("fail", effect="none").call(fail)
             spend(run, tick, "then", 5)
             line = run.report().about("replays")
