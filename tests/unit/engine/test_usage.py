@@ -305,6 +305,7 @@ def test_attempts_without_a_result_are_priced(tick, tmp_path):
     told.step("act#1", Kind.INTERRUPTED, 2, duration_s=1.0)
     told.add("act#1", Kind.INTENDED, effect="none", attempt=3)
     told.step("act#1", attempt=4)
+    told.add("ask#1", Kind.INTENDED, effect="external", attempt=1, wait="approval")
     report = told.report()
     assert report.about("failures").says == "2 attempts without a result took 3.0 s, $0.01"
     assert report.about("cut short").says == "1 attempt ended with the kernel"
