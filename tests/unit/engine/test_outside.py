@@ -170,6 +170,44 @@ def test_concurrent_steps_count_once(tmp_path):
     assert 0 <= longest <= outside < took - 0.15
 
 
+def test_a_step_that_begins_and_ends_within_another_changes_nothing(tick, tmp_path):
+    """Steps that overlap are one stretch, from the first one's begin to the last one's end."""
+
+    async def main():
+        begun, over = asyncio.Event(), asyncio.Event()
+
+        async def first():
+            tick(10)
+            begun.set()
+            await over.wait()
+            tick(30)
+
+        async def second():
+            await begun.wait()
+            tick(20)
+
+        async def both():
+            async def later():
+                await begun.wait()
+                await run.step("second", effect="none").call(second)
+                over.set()
+
+            await asyncio.gather(run.step("first", effect="none").call(first), later())
+
+        with tick.open(tmp_path) as run:
+            async with run.step("box", effect="none") as box:
+                if box.needed:
+                    tick(1)
+                    await both()
+                    tick(2)
+                    box.result = None
+            return ends(run)["box#1"]
+
+    told = asyncio.run(main())
+    assert told["duration_s"] == 63
+    assert (told["outside_s"], told["outside_longest_s"]) == (3, 2)
+
+
 def test_async_steps_that_overlap_count_once(tmp_path):
     """The same with tasks: what they await together is no time outside."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from support.ticks import Ticks, ends
+
+from durable_nb.engine.trajectory import Clock
+
 LINE = "s; it runs again on each resume until this cell is completed: put it into a step\n"
 
 
@@ -54,8 +58,14 @@ def test_a_container_that_keeps_to_its_steps_says_nothing(opened):
 
 def test_what_is_looked_at_before_a_cell_is_no_code_outside_of_its_steps(opened):
     """Comparing the notebook's names before the body runs is checkpointing, and told as that."""
-    opened.ok("def one():\n    return 1\nbig = {n: [n] for n in range(20_000)}")
-    opened.ok("%%durable turn\nx = run.call(one)\nbig[0].append(1)")
-    run = opened.names["run"]
-    told = {r.op: r.body for r in run.committed()}["turn#1"]
-    assert told["checkpoint_s"] > told["duration_s"]
+    tick = Ticks()
+    opened.names["run"].clock = Clock(monotonic=lambda: tick.now)
+    opened.names["tick"] = tick
+    opened.ok("class Slow:\n    pass\nslow = Slow()\ndef one():\n    tick(5)")
+    look = "dnb.register_codec('slow-to-look-at', Slow, 1, lambda slow: tick(10), lambda n: Slow())"
+    opened.ok(f"import durable_nb as dnb\n{look}")
+    opened.ok("%%durable turn\ntick(2)\nrun.call(one)\nslow.seen = 1")
+
+    told = ends(opened.names["run"])["turn#1"]
+    assert (told["outside_s"], told["duration_s"]) == (2, 7)
+    assert told["checkpoint_s"] >= 10
