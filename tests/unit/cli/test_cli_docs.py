@@ -139,6 +139,7 @@ def steady(text: str, folder: Path) -> str:
         (r"\b[0-9a-f]{32}\b", "ID"),
         (r"\([\d,]+ bytes\)", "(SIZE)"),
         (r"\b\d+(\.\d+)?( (ms|s|min)\b|% of the time)", "SPAN"),
+        (r"in the body of \S+;", "in the body of OP;"),  # the longest of two that are over at once
     ):
         text = re.sub(pattern, word, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
