@@ -159,6 +159,14 @@ def _grant(
     return Done("granted", f"{said}; {line}" if line else said, None, more)
 
 
+def _fork(
+    run: Run, op: object, *, name: str, store: str | None = None, reason: str = ""
+) -> Done:
+    """Make a new run from this one, of which nothing changes."""
+    forked = run.fork(name, op or None, store=store, reason=reason)
+    return Done("forked", f"{name} is a fork of it", None, {"fork": forked.as_dict()})
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -230,14 +238,15 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "unknown": _unknown,
         "history": _history,
         "facets": _facets,
+        "fork": _fork,
     }
 )
 #: Verbs that give no verdict.
-ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
+ASKING: Final = frozenset({"dependants", "facets", "fork", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
 _WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "unknown"})
-#: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
-_CALLS_OUT: Final = frozenset({"reconcile"})
+#: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
+TAKES_LONG: Final = frozenset({"fork", "reconcile"})
 
 #: Messages that this process has in hand: what is taken and not here was left by a killed owner.
 _in_hand: Final[set[str]] = set()
@@ -307,7 +316,7 @@ def apply(run: Run, message: Message) -> dict[str, Any]:
     """
     try:
         with settle.sent_by(message.actor, message.id):
-            if message.verb in _CALLS_OUT:
+            if message.verb in TAKES_LONG:
                 return {"ok": True, **perform(run, message.verb, message.op, message.arguments)}
             with run.lock:
                 return {"ok": True, **_judge(run, message)}
@@ -378,7 +387,7 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
             if message.verb not in ASKING:
                 _tell(run, message, document)
 
-        (aside if message.verb in _CALLS_OUT else _at_once)(answer)
+        (aside if message.verb in TAKES_LONG else _at_once)(answer)
     return count
 
 
