@@ -178,9 +178,7 @@ def _refuse_taken(of: str, target: Path) -> None:
         raise VerdictRefused(f"run {of!r}", "fork", why)
 
 
-def prefix(
-    records: tuple[Record, ...], fold: Fold, at: OperationState | None
-) -> Iterator[Record]:
+def prefix(records: tuple[Record, ...], fold: Fold, at: OperationState | None) -> Iterator[Record]:
     """Give the records that come before an operation: what it may have depended on.
 
     Parameters

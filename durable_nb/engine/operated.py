@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
+from durable_nb.engine import audit as trail
 from durable_nb.engine import facets as listing_of_facets
 from durable_nb.engine import permits, settle, standing, views
 from durable_nb.engine.drive import drive
@@ -78,6 +79,10 @@ class Operated(Trajectory, Tables):
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
+
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        return trail.audit_rows(self.recorded())
 
     def recorded(self) -> Recorded:
         """Give all that is on record at this moment, also of what has been taken back since."""

@@ -15,6 +15,7 @@ from durable_nb.model.outcomes import Outcome
 from durable_nb.model.records import RUN, Record
 from durable_nb.values.text import Readable
 
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """All that is on record of a run at one moment.

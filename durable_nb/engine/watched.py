@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine import at_rest, published, remote, settle, views
 from durable_nb.engine import store as stores
+from durable_nb.engine.audit import audit_rows
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.fork import Forked, fork
 from durable_nb.engine.inbox import ASKING, TAKES_LONG, perform
@@ -124,6 +125,13 @@ class Watched(Tables):
         """Give the same as mappings."""
         told = self.ask("facets", "" if op is None else self.get(op).id)
         return list(told["more"]["facets"])
+
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        if self.here is None and not remote.is_listening(self.folder):
+            with at_rest.recorded(self.folder, self.name) as found:
+                return audit_rows(found)
+        return list(self.ask("audit")["more"]["audit"])
 
     def dependants(self, op: object) -> Cascade:
         """Show what `invalidate` would touch, and change nothing."""

@@ -17,7 +17,16 @@ import duckdb
 from durable_nb.journal.archive import sync_folder
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import Head, HeadState
-from durable_nb.journal.rows import START, BadRow, Row, chain, micros, pack_body, pack_op, records_of
+from durable_nb.journal.rows import (
+    START,
+    BadRow,
+    Row,
+    chain,
+    micros,
+    pack_body,
+    pack_op,
+    records_of,
+)
 from durable_nb.journal.sql import queries
 from durable_nb.journal.tables import open_tables, read_rows
 from durable_nb.model.errors import JournalDamaged, JournalTooNew

@@ -341,10 +341,8 @@ class Fold:
             case Kind.DEFINED:
                 found = FacetSet.recorded(record.body)
                 self.known[found.digest] = found
-            case Kind.DOUBTED:
-                self.doubted = record.body
-            case Kind.ACCEPTED:
-                self.doubted = None
+            case Kind.DOUBTED | Kind.ACCEPTED:
+                self.doubted = record.body if record.kind is Kind.DOUBTED else None
             case Kind.FORKED:
                 self.forked, self.kind = record.body, Kind.FORKED
             case Kind.GRANTED:
