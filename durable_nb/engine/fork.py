@@ -6,6 +6,7 @@ the fork does itself carries keys of its own, and effects outside need a grant o
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -76,7 +77,8 @@ class Forked:
     def to_text(self) -> str:
         """Render as stable plain text: what was copied, what is not repeated, and how to go on."""
         place = f", as it stood before {self.at}" if self.at else ""
-        more = f", store={self.elsewhere!r}" if self.elsewhere else ""
+        quoted = partial(json.dumps, ensure_ascii=False)
+        more = f", store={quoted(self.elsewhere)}" if self.elsewhere else ""
         return "\n".join(
             [
                 f"run {self.name} is a fork of {self.of}{place}",
@@ -86,7 +88,7 @@ class Forked:
                 "Effects outside of its own are refused until they are granted in it:",
                 f'    run.grant("{OUTSIDE}", by="...", reason="...")',
                 "Go on with it:",
-                f"    run = dnb.open_run({self.name!r}{more})",
+                f"    run = dnb.open_run({quoted(self.name)}{more})",
             ]
         )
 
