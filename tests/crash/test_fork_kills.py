@@ -122,7 +122,10 @@ def test_a_fork_that_is_killed_is_resumed_like_any_run(bench: Bench, ledger: Led
 
 @pytest.mark.parametrize(
     "where",
-    [*(pytest.param(w, marks=pytest.mark.slow) for w in ("artifacts", "before", "after")), "rename"],
+    [
+        *(pytest.param(w, marks=pytest.mark.slow) for w in ("artifacts", "before", "after")),
+        "rename",
+    ],
 )
 def test_a_kill_in_the_middle_of_forking_leaves_no_half_made_run(
     bench: Bench, ledger: Ledger, where: str

@@ -344,7 +344,7 @@ def test_a_fork_may_go_to_another_store(open_run, sent, tmp_path):
     with open_run("r") as run:
         agent(run, sent)
         done = run.fork("r", at="mail", store=tmp_path / "other")
-    assert f"store=\"{tmp_path / 'other'}\"" in str(done)
+    assert f'store="{tmp_path / "other"}"' in str(done)
     with dnb.run("r", store=tmp_path / "other") as other:
         assert ids(other) == ["plan#1", "charge#1"]
 
