@@ -29,6 +29,9 @@ COLUMNS: Final = (
     "duration_a", "duration_b", "changes",
 )  # fmt: skip
 
+#: Those that are texts: "" where one of the two runs has no such operation, or no result of it.
+_TEXTS: Final = ("outcome_a", "outcome_b", "result_a", "result_b")
+
 #: A run as a person names it.
 Named = str | Operated | Watched
 
@@ -53,7 +56,10 @@ def compare(
     say: Callable[[str], None],
 ) -> pd.DataFrame:
     """Show two runs side by side; see `durable_nb.compare`."""
-    return views.frame_of(COLUMNS, compare_rows(a, b, store=store, say=say))
+    frame = views.frame_of(COLUMNS, compare_rows(a, b, store=store, say=say))
+    for name in _TEXTS:
+        frame[name] = frame[name].fillna("")
+    return frame
 
 
 def compare_rows(

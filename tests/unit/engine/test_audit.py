@@ -153,7 +153,7 @@ def test_an_evaluation_set_is_three_lines_of_pandas(story, tmp_path: Path):
     turns = trail[trail["model"].notna() & (trail["outcome"] == "completed")]
     cases = turns[["inputs", "prompt", "result", "usd"]]
 
-    assert list(cases["inputs"])[0] == {"question": "'where?'", "api_key": "[redacted]"}
+    assert next(iter(cases["inputs"])) == {"question": "'where?'", "api_key": "[redacted]"}
     table = pd.read_parquet(tmp_path / "audit.parquet")
     assert tuple(table.columns) == COLUMNS
     for name in ("inputs", "attempts", "verdicts", "facets"):

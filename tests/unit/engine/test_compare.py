@@ -49,8 +49,8 @@ def test_a_fork_beside_its_original_shows_what_differs(open_run):
     assert ask["duration_a"] >= 0 <= ask["duration_b"]
     assert "prompt: 'Be kind.' -> 'Be curt.'" in ask["changes"]
     assert "input question: 'one' -> 'two'" in ask["changes"]
-    assert (found["gone#1"]["same"], found["gone#1"]["outcome_b"]) == (None, None)
-    assert (found["more#1"]["outcome_a"], found["more#1"]["result_b"]) == (None, "'only here'")
+    assert (found["gone#1"]["same"], found["gone#1"]["outcome_b"]) == (None, "")
+    assert (found["more#1"]["outcome_a"], found["more#1"]["result_b"]) == ("", "'only here'")
 
 
 def test_results_are_compared_by_value_and_not_by_what_is_shown_of_them(open_run):

@@ -317,7 +317,7 @@ def test_a_name_that_is_taken_or_cannot_be_one_is_refused_before_anything_is_mad
         agent(run, sent)
         run.fork("what-if")
         before = tree(tmp_path / "store" / "what-if")
-        with pytest.raises(dnb.VerdictRefused, match="'what-if' in .* already"):
+        with pytest.raises(dnb.VerdictRefused, match=r"'what-if' in .* already"):
             run.fork("what-if", at="mail")
         with pytest.raises(dnb.BadName):
             run.fork("what/if")
