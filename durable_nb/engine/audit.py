@@ -41,6 +41,8 @@ _OPEN: Final = {True: "under way", False: "no end on record"}
 #: Facets that are columns of their own.
 _COLUMNS_OF_THEIR_OWN: Final = ("model", "prompt")
 _TOO_DEEP: Final = 50
+#: Above it a whole number is shown as text: pandas and most readers of JSON take 64 bits.
+_WHOLE_LIMIT: Final = 2**63
 
 
 class _NotPlain(Exception):
@@ -225,7 +227,9 @@ def _redacted(value: Any, depth: int = 0) -> Any:
     """
     if depth > _TOO_DEEP:
         raise _NotPlain
-    if value is None or type(value) in (bool, int):
+    if value is None or type(value) is bool:
+        return value
+    if type(value) is int and abs(value) < _WHOLE_LIMIT:
         return value
     if type(value) is float and math.isfinite(value):
         return value
@@ -273,5 +277,6 @@ _AS_JSON: Final = frozenset(
 def _cell(value: Any, name: str) -> Any:
     if value is None or name in {"usd", "tokens"}:
         return value
-    as_text = isinstance(value, str) and name not in _AS_JSON
-    return value if as_text else json.dumps(value, allow_nan=False)
+    if name in _AS_JSON or not isinstance(value, str):
+        return json.dumps(value, allow_nan=False)
+    return value.encode("utf-8", "backslashreplace").decode()  # Arrow refuses lone surrogates

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
@@ -135,7 +134,7 @@ class Operated(Trajectory, Tables):
         VerdictRefused, BadName, OperationMissing, NotTrusted
             Nothing was made.
         """
-        root = None if store is None else Path(store).expanduser().resolve()
+        root = None if store is None else folders.named_store(store)
         return fork(self.recorded(), name, at, root, reason=reason)
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:

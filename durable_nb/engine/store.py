@@ -53,13 +53,7 @@ SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
 def store_folder(store: str | os.PathLike[str] | None) -> Path:
     """Find the store: as given, else `DURABLE_STORE`, else the nearest `.durable` upwards."""
-    if store is None:
-        return folders.default_store(Path.cwd())
-    if str(store).startswith(("postgresql://", "postgres://")):
-        raise ValueError(
-            "a Postgres store is not part of this version: give the folder of run folders"
-        )
-    return Path(store).expanduser().resolve()
+    return folders.default_store(Path.cwd()) if store is None else folders.named_store(store)
 
 
 def open_run(

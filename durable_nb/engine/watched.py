@@ -151,7 +151,7 @@ class Watched(Tables):
 
         The owner of a live run does it. Where nobody holds the run, not a byte of it changes.
         """
-        root = None if store is None else stores.store_folder(store)
+        root = None if store is None else folders.named_store(store)
         ref = at.id if isinstance(at, OperationView) else at
         if self.here is None and not remote.is_listening(self.folder):
             with at_rest.recorded(self.folder, self.name) as source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,18 @@ def test_an_evaluation_set_is_three_lines_of_pandas(story, tmp_path: Path):
         row["id"]: row["result"] for row in rows if row["result"] is not None
     }
     assert list(table["prompt"]) == [r["prompt"] for r in rows]
+
+
+def test_what_readers_of_json_and_parquet_cannot_take_is_shown_as_text(open_run):
+    """Whole numbers above 64 bits, numbers without an end, and lone surrogates."""
+    with open_run("r", facets={"prompt": "a \ud800 b"}) as run:
+        run.step("big", effect="none").call(lambda: 10**5000)
+        run.step("odd", effect="none").call(lambda: [float("nan"), float("inf")])
+        run.step("lone", effect="none", key="\ud800").call(lambda: "\ud800")
+        rows = run.audit_rows()
+    assert [type(row["result"]) for row in rows] == [str, str, str]
+    assert len(pd.read_json(io.StringIO(to_jsonl(rows)), lines=True)) == 3
+    assert len(pd.read_parquet(io.BytesIO(to_parquet(rows)))) == 3
 
 
 LIVE = """\

@@ -12,6 +12,7 @@ from support.folders import stored, tree
 
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
+from durable_nb.engine.recovery import doubt as doubt_of
 from durable_nb.model.errors import OwnerRefused
 
 
@@ -288,6 +289,19 @@ def test_the_account_is_the_originals_and_asks_nothing(open_run, sent):
             run.step("c", effect="none").call(str, 3)
 
 
+def test_a_loss_that_nobody_accepted_is_a_loss_in_the_fork(open_run):
+    """What the lost records said is known to neither; it is accepted in each."""
+    with open_run("r") as run:
+        run.step("a", effect="none").call(str, 1)
+        run.append(doubt_of("a record is missing"))
+        run.fork("what-if")
+        run.accept("looked")
+        run.fork("after")
+    for name, lost in (("what-if", True), ("after", False)):
+        with open_run(name) as run:
+            assert bool(run.fold.doubted) is lost
+
+
 # -- where it is, and what it leaves alone -----------------------------------------------------
 
 
@@ -344,6 +358,8 @@ def test_a_fork_may_go_to_another_store(open_run, sent, tmp_path):
     with open_run("r") as run:
         agent(run, sent)
         done = run.fork("r", at="mail", store=tmp_path / "other")
+        with pytest.raises(ValueError, match="Postgres"):
+            run.fork("s", store="postgresql://host/db")
     assert f'store="{tmp_path / "other"}"' in str(done)
     with dnb.run("r", store=tmp_path / "other") as other:
         assert ids(other) == ["plan#1", "charge#1"]
