@@ -205,8 +205,6 @@ def prefix(records: tuple[Record, ...], fold: Fold, at: OperationState | None) -
                 yield shared
         elif at is None:
             yield record
-        elif at.id == record.op or record.op.startswith(f"{at.id}/"):
-            continue
         else:
             above = at.id.startswith(f"{record.op}/")
             begun = record.seq if above else fold.operations[record.op].first_seq
