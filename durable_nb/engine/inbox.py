@@ -6,6 +6,7 @@ answer, never an error in the owner's thread.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ _ADOPTED: Final[Mapping[Adoption, str]] = {
     Adoption.ABANDONED: "the same run, in place of the other folder's",
     Adoption.FORK: "a run of its own, with new idempotency keys for what begins here",
 }
+#: Bytes of an audit trail that another process is given; `Inbox` reads no longer answers.
+AUDIT_LIMIT: Final = 15_000_000
 #: Seconds that closing waits for a verdict that is being recorded.
 _STOP_S: Final = 5.0
 
@@ -164,6 +167,23 @@ def _grant(
     return Done("granted", f"{said}; {line}" if line else said, None, more)
 
 
+def _audit(run: Run, op: object) -> Done:
+    rows = run.audit_rows()
+    size = len(json.dumps(rows))
+    if size > AUDIT_LIMIT:
+        raise ValueError(
+            f"the audit trail has {size:,} bytes, and its owner hands on {AUDIT_LIMIT:,} at most. "
+            "Write it there (run.audit()), or close the run there first."
+        )
+    return Done("shown", f"{len(rows)} operations", None, {"audit": rows})
+
+
+def _fork(run: Run, op: object, *, name: str, store: str | None = None, reason: str = "") -> Done:
+    """Make a new run from this one, of which nothing changes."""
+    forked = run.fork(name, op or None, store=store, reason=reason)
+    return Done("forked", f"{name} is a fork of it", None, {"fork": forked.as_dict()})
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -236,14 +256,18 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "history": _history,
         "facets": _facets,
         "report": _report,
+        "fork": _fork,
+        "audit": _audit,
     }
 )
 #: Verbs that give no verdict.
-ASKING: Final = frozenset({"dependants", "facets", "history", "report", "unknown", "reconcile"})
+ASKING: Final = frozenset(
+    {"audit", "dependants", "facets", "fork", "history", "reconcile", "report", "unknown"}
+)
 #: Verbs about the run itself.
 _WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "report", "unknown"})
-#: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
-_CALLS_OUT: Final = frozenset({"reconcile"})
+#: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
+TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report"})
 
 #: Messages that this process has in hand: what is taken and not here was left by a killed owner.
 _in_hand: Final[set[str]] = set()
@@ -313,7 +337,7 @@ def apply(run: Run, message: Message) -> dict[str, Any]:
     """
     try:
         with settle.sent_by(message.actor, message.id):
-            if message.verb in _CALLS_OUT:
+            if message.verb in TAKES_LONG:
                 return {"ok": True, **perform(run, message.verb, message.op, message.arguments)}
             with run.lock:
                 return {"ok": True, **_judge(run, message)}
@@ -384,7 +408,7 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
             if message.verb not in ASKING:
                 _tell(run, message, document)
 
-        (aside if message.verb in _CALLS_OUT else _at_once)(answer)
+        (aside if message.verb in TAKES_LONG else _at_once)(answer)
     return count
 
 

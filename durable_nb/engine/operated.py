@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
+from durable_nb.engine import audit as trail
 from durable_nb.engine import facets as listing_of_facets
 from durable_nb.engine import permits, settle, standing, usage, views
 from durable_nb.engine.drive import drive
+from durable_nb.engine.fork import Forked, fork
 from durable_nb.engine.options import Options
+from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import VerdictRefused
-from durable_nb.model.fold import status_of
+from durable_nb.model.fold import Fold, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.verdicts import Verdict
@@ -91,6 +95,63 @@ class Operated(Trajectory, Tables):
             Times are by the monotonic clock.
         """
         return usage.report_of(self)
+
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        return trail.audit_rows(self.recorded())
+
+    def recorded(self) -> Recorded:
+        """Give all that is on record at this moment, also of what has been taken back since."""
+        self.check_owner()
+        records = self.committed()
+        return Recorded(
+            name=self.name,
+            folder=self.folder,
+            records=tuple(records),
+            fold=Fold.of(records),
+            artifacts=self.artifacts,
+            now=self.clock.now(),
+            live=frozenset(filter(self.is_live, list(self.live))),
+        )
+
+    def fork(
+        self,
+        name: str,
+        at: object = None,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        reason: str = "",
+    ) -> Forked:
+        """Make a new run from what is on record of this one; nothing of this one changes.
+
+        What was done before `at` replays in the fork and is not done again. What the fork does
+        itself gets idempotency keys of its own, and effects outside are refused in it until they
+        are granted: ``run.grant("external", ...)``. It inherits spend, budget and other scopes.
+
+        Parameters
+        ----------
+        name : str
+            Of the new run.
+        at
+            The operation that the fork does anew: a view, an id, a unique name, or the row number
+            that `show` prints. Without it, the fork has all that is on record now.
+        store : path, optional
+            Default: the store of this run.
+        reason : str
+            Kept in the history.
+
+        Returns
+        -------
+        Forked
+            What was copied, what is not repeated, and what is unknown in the fork too.
+
+        Raises
+        ------
+        VerdictRefused, BadName, OperationMissing, NotTrusted
+            Nothing was made.
+        """
+        root = None if store is None else folders.named_store(store)
+        return fork(self.recorded(), name, at, root, reason=reason)
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

@@ -204,6 +204,7 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
     """
     _refuse_blocked(op, state)
     if op.undoes is not None:
+        permits.check_compensation(op)
         return True
     permits.check(op)
     if state is None:

@@ -87,7 +87,7 @@ class Run(Operated):
         recorded from here on; the secret never is.
         """
         found = self.wallet.open(self.name, lambda: self.scopes)
-        account = self.wallet.account(str(self.fold.born["run_id"]))
+        account = self.wallet.account(self.fold.salt)
         with self.lock:
             if account is not None and not self.fold.terms.get(ACCOUNT):
                 whose = {ACCOUNT: [account.digest, account.shown]}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from durable_nb import values
 from durable_nb.engine.operation import Operation
@@ -22,7 +22,7 @@ from durable_nb.model.errors import (
     StillRunning,
     VerdictRefused,
 )
-from durable_nb.model.fold import OperationState
+from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
@@ -88,7 +88,16 @@ def sent_by(who: str, message: str) -> Iterator[None]:
         _sender.reset(token)
 
 
-def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
+class Folded(Protocol):
+    """Whatever has the records of a run, folded."""
+
+    @property
+    def fold(self) -> Fold:
+        """All records, folded."""
+        ...
+
+
+def find(run: Folded, ref: object) -> tuple[OperationState, int | None]:
     """Find an operation by view, id, row number or unique name; and the record the caller saw.
 
     Raises

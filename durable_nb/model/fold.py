@@ -243,6 +243,8 @@ class Fold:
         `RERUN`. The same change in what follows needs no second answer.
     containers : set of str
         Identities that others are below of.
+    forked : Mapping or None
+        Of what run this one is a fork: ``of, of_id, at, seq``; `None` of all others.
     spending : Totals
         What all attempts have cost.
     """
@@ -251,6 +253,7 @@ class Fold:
     openings: list[Opening] = field(default_factory=list)
     born: Mapping[str, Any] = field(default_factory=_nothing)
     born_at: datetime | None = None
+    forked: Mapping[str, Any] | None = None
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
     run_id: str = ""
@@ -338,10 +341,10 @@ class Fold:
             case Kind.DEFINED:
                 found = FacetSet.recorded(record.body)
                 self.known[found.digest] = found
-            case Kind.DOUBTED:
-                self.doubted = record.body
-            case Kind.ACCEPTED:
-                self.doubted = None
+            case Kind.DOUBTED | Kind.ACCEPTED:
+                self.doubted = record.body if record.kind is Kind.DOUBTED else None
+            case Kind.FORKED:
+                self.forked, self.kind = record.body, Kind.FORKED
             case Kind.GRANTED:
                 self._grant(record.body)
             case _:
@@ -366,6 +369,11 @@ class Fold:
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
         return sorted(self.operations.values(), key=lambda s: s.first_seq)
+
+    @property
+    def salt(self) -> str:
+        """What fingerprints of the account are made with; a fork has that of its original."""
+        return str(self.born.get("salt") or self.born["run_id"])
 
     @property
     def epoch(self) -> int:

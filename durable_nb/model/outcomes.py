@@ -63,6 +63,7 @@ class Kind(StrEnum):
     ADOPTED = "adopted"  #: a person says why the run is found in another folder
     GRANTED = "granted"  #: a person widens its scopes or its budget
     IDENTIFIED = "identified"  #: the account that it acts for
+    FORKED = "forked"  #: it began as a copy of what another run had recorded
 
 
 #: Kinds that decide an outcome; the others of an operation are remarks.
@@ -132,6 +133,8 @@ RUN_STATUS: Final[Mapping[tuple[Kind, bool], RunStatus]] = MappingProxyType(
     {
         (Kind.BORN, True): RunStatus.NEW,
         (Kind.BORN, False): RunStatus.CRASHED,
+        (Kind.FORKED, True): RunStatus.NEW,
+        (Kind.FORKED, False): RunStatus.NEW,
         (Kind.OPENED, True): RunStatus.OPEN,
         (Kind.OPENED, False): RunStatus.CRASHED,
         (Kind.CLOSED, True): RunStatus.CLOSED,

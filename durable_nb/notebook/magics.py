@@ -39,6 +39,7 @@ HELP: Final = """\
 %durable compensate OP [--reason R]      take its effect back, by the compensate= of its step
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
                                          it may do, or spend, more than is recorded
+%durable fork NAME [--at OP] [--reason R]    a new run that has what is on record before OP
 %durable facets [OP]                     what recorded results depend on, and what is not watched
 %durable report [RUN]                    what durability cost, what it saved, and what to do
 %durable accept --reason R               records of the run are lost: go on all the same
@@ -71,6 +72,7 @@ class Verbs:
             "rerun": self._rerun,
             "compensate": self._compensate,
             "grant": self._grant,
+            "fork": self._fork,
             "facets": self._facets,
             "report": self._report,
             "accept": self._accept,
@@ -217,6 +219,18 @@ class Verbs:
         run.grant(*scopes, budget=budget or None, reason=reason)
         what = [*scopes, *(f"{name} {amount:g}" for name, amount in budget.items())]
         print(f"run {run.name}: granted {', '.join(what)}")
+
+    def _fork(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        rest, op = _take(rest, "--at")
+        words = _words(rest)
+        if len(words) != 1:
+            raise UsageError(
+                "%durable fork needs one name, that of the new run. Example: %durable fork what-if "
+                "--at mail#1. Nothing was made."
+            )
+        print(run.fork(words[0], _ref(op) if op else None, reason=reason))
 
     def _facets(self, rest: str) -> None:
         run, rest = self._target(rest)

@@ -307,3 +307,20 @@ def test_what_a_result_depends_on_is_a_table(notebook):
     (table,) = notebook.ok("%durable facets pay").displays
     assert "constant RATE" in str(table)
     assert "module json" in str(table)
+
+
+def test_a_run_is_forked_from_a_line(notebook):
+    """It says what was copied; the active run stays the one that it is."""
+    notebook.ok("%durable run job")
+    notebook.ok("def pay(): return 'p-1'\nrun.call(pay)")
+    told = notebook.ok("%durable fork what-if --at pay#1 --reason 'another way'")
+    assert "run what-if is a fork of job, as it stood before pay#1" in told.out
+    assert notebook.names["run"].name == "job"
+    for line, said in (
+        ("%durable fork", "needs one name"),
+        ("%durable fork what-if", "already"),
+        ("%durable fork more --at nail", "nail"),
+    ):
+        refused = notebook.run(line)
+        assert not refused.ok
+        assert said in refused.out
