@@ -16,7 +16,6 @@ from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
-from durable_nb.engine.operated import Operated
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
@@ -24,10 +23,13 @@ from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.unawaited import Unawaited
 from durable_nb.engine.views import counts_of
+from durable_nb.engine.waits import Waits
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import NestedEffect, names
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -37,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(Operated):
+class Run(Waits):
     """One logical execution, across any number of kernels; made by `durable_nb.run`.
 
     Use it as a context manager (``with`` or ``async with``), or keep it for a notebook's life.
@@ -54,6 +56,8 @@ class Run(Operated):
         Whether a cancellation is a person's Ctrl-C, which reaches shielded bodies too.
     wallet : Wallet
         Gets the credentials of this opening.
+    unawaited : list of Unawaited
+        Waits that async code has called, and not awaited yet.
     stop_listening : callable
         Ends what watches the inbox; nothing is applied after the record of the run's end.
     """
@@ -70,6 +74,7 @@ class Run(Operated):
         self.root = Scope()
         self.bodies: set[asyncio.Future[Any]] = set()
         self.pools: list[Executor] = []
+        self.unawaited: list[Unawaited] = []
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
         self.wallet = wallet
@@ -138,7 +143,12 @@ class Run(Operated):
             self.reconcilers[name] = options
         with self.lock:
             taken = scope.take(
-                name, options.key, origin, single=options.single, open_ended=self._open_ended
+                name,
+                options.key,
+                origin,
+                single=options.single,
+                counted=options.counted,
+                open_ended=self._open_ended,
             )
             seen = scope.observe(origin)
         if options.compensate is not None:
@@ -147,7 +157,7 @@ class Run(Operated):
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
         found = code()
-        known = self.gathered(options, found)
+        known = self.gathered(options, found) if options.wait is None else FacetSet()
 
         def make() -> Operation:
             with_files = self.with_files(options, known)  # an attempt reads what is there by then
