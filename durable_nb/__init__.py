@@ -175,9 +175,9 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     -------
     Watched
         With a run's own operator verbs: ``status_view, operations, unknown, history, confirm,
-        deny, invalidate, keep, rerun, approve, reject, signal, accept, grant, reconcile, panel``. A live run in another
-        process is shown from its mirror, at most two seconds old; what is asked of it is done by
-        its owner, which answers within two seconds.
+        deny, invalidate, keep, rerun, approve, reject, signal, accept, grant, reconcile, panel``. A
+        live run in another process is shown from its mirror, at most two seconds old; what is
+        asked of it is done by its owner, which answers within two seconds.
 
     Raises
     ------

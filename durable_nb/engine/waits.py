@@ -312,7 +312,7 @@ class Awaitable(Coroutine[Any, Any, Any]):
 
 def _reach(op: Operation, asked: Asked) -> Core[None]:
     """Replay what was decided; else ask, and wait until it is."""
-    run, looks = op.run, 0
+    run, looks, asks = op.run, 0, False
     while True:
         with run.lock:
             run.check_owner()
@@ -326,7 +326,7 @@ def _reach(op: Operation, asked: Asked) -> Core[None]:
                 state = run.fold.operations[op.id]
             if not looks:  # what waits already goes on waiting, whatever goes wrong beside it
                 may_run(op, state)
-            state = _ask(op, asked, state, first=not looks)
+            state, asks = _ask(op, asked, state, first=not looks), True
             if _has_ended(op, state):
                 continue
             if looks == 1:
@@ -334,9 +334,11 @@ def _reach(op: Operation, asked: Asked) -> Core[None]:
             pending = Until(partial(_signal, op, state), _until_next_look(op, state))
         yield pending
         looks += 1
-    replay(op, state)
-    if looks:
-        run.sources[op.id] = op.source = "ran"
+    try:
+        replay(op, state)
+    finally:
+        if asks:  # it was decided here and now
+            run.sources[op.id] = op.source = "ran"
 
 
 def _ask(
