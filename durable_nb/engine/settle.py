@@ -25,8 +25,8 @@ from durable_nb.model.errors import (
 from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
-from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
-from durable_nb.model.waits import ENDS_A_WAIT, FITS
+from durable_nb.model.verdicts import DECIDES_ONCE, RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.waits import FITS
 
 if TYPE_CHECKING:
     from durable_nb.engine.trajectory import Trajectory
@@ -178,7 +178,7 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
         outcome = state.outcome(run.clock.now())
         refusal = FITS[verdict, state.wait] or VERDICTS[verdict, outcome]
-        if verdict in ENDS_A_WAIT and not refusal and not state.is_pending:
+        if verdict in DECIDES_ONCE and not refusal and not state.is_pending:
             refusal = "the program does not wait for it now; it asks when its cell is run again."
         if seen is not None and not state.moved_seq <= seen <= state.last_seq:
             refusal = "it went on after you looked at it. Look again."

@@ -7,11 +7,8 @@ meanwhile: that is a record like any other, and this looks for it.
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
-import weakref
-from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from durable_nb import values
 from durable_nb.engine.calls import refuse_secret
 from durable_nb.engine.context import frame_of
-from durable_nb.engine.drive import Core, Until, adrive, drive
+from durable_nb.engine.drive import Core, Until, drive
 from durable_nb.engine.facets import no_code
 from durable_nb.engine.operated import Operated
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.questions import details_of
 from durable_nb.engine.recovery import may_run, replay, stands
-from durable_nb.engine.scope import current_owner
-from durable_nb.engine.unawaited import Unawaited
+from durable_nb.engine.unawaited import Awaitable, is_async
 from durable_nb.model.control import ApprovalPending, SignalPending, TimerPending
 from durable_nb.model.errors import BadName, DuplicateStep, DurableSignal
 from durable_nb.model.fold import OperationState
@@ -54,9 +50,6 @@ _SIGNALS: Final = {
     Wait.SIGNAL: SignalPending,
     Wait.TIMER: TimerPending,
 }
-_ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-#: Code that runs as part of the code around it.
-_INNER: Final = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,84 +220,11 @@ def _begin(
     options = Options().with_(given)
     make = run.operation(frame, str(asked.wait), options, inputs=inputs, code=no_code)
     op = make()
-    if _is_async(caller):
-        return Awaitable(op, asked)
+    if is_async(caller):
+        return Awaitable(op, partial(_reach, op, asked))
     with op.stoppable():
         drive(_reach(op, asked))
     return op.result
-
-
-def _is_async(frame: FrameType | None) -> bool:
-    """Tell whether the code that calls can await what it is given."""
-    while frame is not None:
-        if frame.f_code.co_flags & _ASYNC:
-            return True
-        if frame.f_code.co_name not in _INNER:
-            return False
-        frame = frame.f_back
-    return False
-
-
-class Awaitable(Coroutine[Any, Any, Any]):
-    """A wait that was called in async code; it asks once it is awaited, and must be."""
-
-    def __init__(self, op: Operation, asked: Asked) -> None:
-        self._op, self._asked = op, asked
-        self._coroutine: Coroutine[Any, Any, Any] | None = None
-        self._noted = Unawaited(op.id, op.run.origin(), weakref.ref(current_owner()))
-        op.run.unawaited.append(self._noted)
-
-    def _begun(self) -> Coroutine[Any, Any, Any]:
-        if self._coroutine is None:
-            self._coroutine = self._wait()
-            self._let_go()
-        return self._coroutine
-
-    async def _wait(self) -> Any:
-        with self._op.stoppable():
-            await adrive(_reach(self._op, self._asked))
-        return self._op.result
-
-    def _let_go(self) -> None:
-        noted = self._op.run.unawaited
-        noted[:] = [other for other in noted if other is not self._noted]
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._begun().__await__()
-
-    def send(self, value: Any) -> Any:
-        """Go on, as a task does it."""
-        return self._begun().send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """Raise in what waits; a task that is cancelled before it began never asks."""
-        if self._coroutine is None:
-            self._op.give_back()  # the one that it was is the next one
-        return self._begun().throw(*error)
-
-    def close(self) -> None:
-        """End it; nothing is recorded by that."""
-        if self._coroutine is not None:
-            self._coroutine.close()
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            f"{self._op.id} was not awaited, so nobody has decided yet: write `await` before it"
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self._op.id}: not asked before it is awaited>"
-
-    def __del__(self) -> None:
-        noted = getattr(self, "_noted", None)
-        if noted is None or self._coroutine is not None:
-            return
-        noted.dropped = True
-        if self._op.run.is_open:
-            self._op.run.say(
-                f"{noted.op} was called in async code and not awaited, so nobody was asked: "
-                "nothing new begins before its cell is mended. Write `await` before the call."
-            )
 
 
 # -- the core ----------------------------------------------------------------------------------

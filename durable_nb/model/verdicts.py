@@ -87,6 +87,9 @@ SETTLED: Final[Mapping[Kind, frozenset[Verdict]]] = MappingProxyType(
     }
 )
 
+#: Verdicts on what waits: a second one is told so, also by who has seen the first.
+DECIDES_ONCE: Final = frozenset({Verdict.APPROVE, Verdict.REJECT, Verdict.SIGNAL})
+
 
 def is_settled(
     verdict: Verdict, kind: Kind | None, seen: int | None, last_seq: int, *, asked: bool
@@ -106,6 +109,6 @@ def is_settled(
     """
     if kind is None or kind not in SETTLED or asked:
         return False
-    if seen is None:
-        return verdict in SETTLED[kind]
+    if seen is None or verdict in DECIDES_ONCE:
+        return verdict in SETTLED[kind] or seen not in {None, last_seq}
     return seen != last_seq

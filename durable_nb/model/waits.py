@@ -58,5 +58,3 @@ FITS: Final[Mapping[tuple[Verdict, Wait | None], str]] = MappingProxyType(
         for verdict in Verdict
     }
 )
-#: Verdicts that end a wait: they fit only while the program waits.
-ENDS_A_WAIT: Final = frozenset({Verdict.APPROVE, Verdict.REJECT, Verdict.SIGNAL})

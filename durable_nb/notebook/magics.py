@@ -38,7 +38,7 @@ HELP: Final = """\
 %durable keep OP [--reason R]            what it depended on changed: use its record
 %durable rerun OP [--reason R]           what it depended on changed: do it again
 %durable approve OP [--reason R]         it waits for approval: yes
-%durable reject OP --reason R            it waits for approval: no, which the program gets as an error
+%durable reject OP --reason R            it waits for approval: no; the program gets an error
 %durable signal NAME [VALUE]             what waits for a signal of that name gets VALUE
 %durable compensate OP [--reason R]      take its effect back, by the compensate= of its step
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R

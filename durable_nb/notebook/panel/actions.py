@@ -10,8 +10,7 @@ from durable_nb import values
 from durable_nb.engine.watched import Watched
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import DurableError
-from durable_nb.model.verdicts import Verdict
-from durable_nb.model.waits import ENDS_A_WAIT
+from durable_nb.model.verdicts import DECIDES_ONCE, Verdict
 from durable_nb.notebook.panel.model import CHECK
 
 #: How every action that settled something ends.
@@ -116,7 +115,7 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     if told["verdict"] == "undecided":
         return Answer(False, f"{what}; {told['said']}.")
     # what ends a wait says itself who goes on
-    more = "" if action in ENDS_A_WAIT else f" {SETTLED_LINE}"
+    more = "" if action in DECIDES_ONCE else f" {SETTLED_LINE}"
     return Answer(True, f"{what}; {told['said']}.{more}")
 
 

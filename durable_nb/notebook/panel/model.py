@@ -9,8 +9,8 @@ from typing import Any, Final
 from durable_nb.engine.views import HERE, OperationView, StatusRow, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.verdicts import VERDICTS, Verdict
-from durable_nb.model.waits import ENDS_A_WAIT, FITS, WAITS_FOR, Wait
+from durable_nb.model.verdicts import DECIDES_ONCE, VERDICTS, Verdict
+from durable_nb.model.waits import FITS, WAITS_FOR, Wait
 
 #: Where an operation's result came from, in words; "" is not reached by the run's kernel yet.
 SOURCES: Final[Mapping[str, str]] = {"ran": "ran now", "record": "from record"}
@@ -52,7 +52,7 @@ def allowed(view: OperationView, *, can_check: bool = False) -> list[str]:
 def _asked(verdict: Verdict, view: OperationView) -> bool:
     if verdict in {Verdict.KEEP, Verdict.RERUN}:
         return bool(view.changes)
-    return view.waits or verdict not in ENDS_A_WAIT
+    return view.waits or verdict not in DECIDES_ONCE
 
 
 def rows_of(status: StatusView) -> list[dict[str, Any]]:
