@@ -414,3 +414,50 @@ def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
     run.panel()
 
     assert capsys.readouterr().out.strip() == run.status_view().to_text()
+
+
+# -- what ends a wait ----------------------------------------------------------------------------
+
+
+def test_a_pending_wait_offers_what_ends_it_and_says_what_it_waits_for(run):
+    """Approve and reject, or a signal; nothing for a timer, and none once it is decided."""
+    for wait, op, note, offered in (
+        (
+            lambda: run.approval("Go?"),
+            "approval[Go?]#1",
+            "waits for approval",
+            ["approve", "reject"],
+        ),
+        (lambda: run.wait_for("paid"), "wait_for[paid]#1", "waits for a signal", ["signal"]),
+        (lambda: run.sleep(3600), "sleep#1", "waits until its time", []),
+    ):
+        with pytest.raises(dnb.DurableSignal):
+            wait()
+        shown = row(run, op)
+        assert (shown["note"], shown["actions"]) == (note, offered)
+
+    assert act(run, click(run, "approve", "approval[Go?]#1", reason="fine")).ok
+    assert act(run, click(run, "signal", "wait_for[paid]#1", value='{"usd": 5}')).ok
+
+    assert row(run, "approval[Go?]#1")["actions"] == ["invalidate"]
+    assert run.approval("Go?")["reason"] == "fine"
+    assert run.wait_for("paid") == {"usd": 5}
+
+
+def test_a_click_on_a_wait_needs_what_its_verb_needs(run):
+    """A reason to reject, a value to send; and the second click is told that it is settled."""
+    for wait in (lambda: run.approval("Go?"), lambda: run.wait_for("paid")):
+        with pytest.raises(dnb.DurableSignal):
+            wait()
+    for action, op, more in (
+        ("reject", "approval[Go?]#1", {}),
+        ("signal", "wait_for[paid]#1", {}),
+        ("signal", "wait_for[paid]#1", {"value": "paid in full"}),
+    ):
+        assert "Nothing was recorded" in act(run, click(run, action, op, **more)).text
+    one = click(run, "reject", "approval[Go?]#1", reason="not today")
+    two = click(run, "approve", "approval[Go?]#1")
+
+    assert act(run, one).text.endswith("on each resume.")
+    assert "already settled" in act(run, two).text
+    assert kinds(run, "approval[Go?]#1") == ["intended", "rejected", "contested"]
