@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def row_of(view: OperationView) -> dict[str, Any]:
     """Give one operation whole, in JSON's own types."""
     whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
-    whole |= {"wait": view.wait, "waits": view.waits}
     return {
         name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
         for name, v in whole.items()
@@ -85,13 +84,7 @@ def publish(run: Operated) -> None:
     with run.lock:
         status, epoch = run.status_view(), run.epoch
     rows = [
-        {
-            **view.as_dict(),
-            "last_seq": view.last_seq,
-            "inputs": json.dumps(dict(view.inputs)),
-            "wait": view.wait,
-            "waits": view.waits,
-        }
+        {**view.as_dict(), "last_seq": view.last_seq, "inputs": json.dumps(dict(view.inputs))}
         for view in status.views
     ]
     meta = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = (
     "run", "id", "parent", "name", "key", "row", "effect", "outcome", "live", "attempt", "source",
     "idempotency_key", "result", "error", "changes", "usd", "tokens", "started", "ended",
-    "duration_s",
+    "duration_s", "wait", "waits",
 )  # fmt: skip
 
 #: Records that say which signal they are about.
@@ -125,6 +125,7 @@ class OperationView:
         row = {name: None if name == "result" else getattr(self, name) for name in COLUMNS}
         row["result"] = self.result_preview or None
         row["error"] = self.error or None
+        row["wait"] = self.wait or None
         row["changes"] = "; ".join(self.changes) or None
         return row
 

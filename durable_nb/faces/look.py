@@ -106,11 +106,7 @@ def picture(face: Face, run: Watched) -> Picture:
     if run.is_held_elsewhere:
         holder = str(probe(run.folder) or status.held_by)
         published = datetime.fromtimestamp((run.folder / MIRROR_FILE).stat().st_mtime, UTC)
-    rows = rows_of(frame_of_operations(list(status.views)))
-    operations = tuple(
-        {**row, "wait": view.wait, "waits": view.waits}
-        for row, view in zip(rows, status.views, strict=True)
-    )
+    operations = tuple(rows_of(frame_of_operations(list(status.views))))
     return Picture(
         run=run.name,
         folder=run.folder,

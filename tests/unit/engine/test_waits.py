@@ -471,6 +471,11 @@ def test_an_approval_that_was_not_awaited_lets_no_effect_through(open_run, effec
         else:
             kept = run.approval("Send?")
         gc.collect()
+        if how == "kept":  # it may still be awaited, and this is harmless
+            assert run.step("pure", effect="none").call(int) == 0
+        else:
+            with pytest.raises(dnb.NotAwaited):
+                run.step("pure", effect="none").call(int)
         with pytest.raises(dnb.NotAwaited, match="was called in async code and not awaited"):
             run.call(effects)
         return kept
@@ -479,7 +484,7 @@ def test_an_approval_that_was_not_awaited_lets_no_effect_through(open_run, effec
         async with open_run() as run:
             kept = await program(run)
             del kept
-            assert len(run.operations()) == 0
+            assert set(run.operations()["id"]) <= {"pure#1"}
 
     asyncio.run(main())
     assert effects.count == 0
