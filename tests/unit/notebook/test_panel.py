@@ -441,6 +441,8 @@ def test_a_pending_wait_offers_what_ends_it_and_says_what_it_waits_for(run):
 
     assert row(run, "approval[Go?]#1")["actions"] == ["invalidate"]
     assert run.approval("Go?")["reason"] == "fine"
+    run.invalidate("approval[Go?]#1", "asked too early")
+    assert row(run, "approval[Go?]#1")["actions"] == []  # its cell asks again, and not before
     assert run.wait_for("paid") == {"usd": 5}
 
 
