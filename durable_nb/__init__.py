@@ -32,7 +32,15 @@ from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
 from durable_nb.journal.errors import ArchiveRefused
-from durable_nb.model.control import BudgetExceeded, ScopeDenied
+from durable_nb.model.control import (
+    ApprovalPending,
+    ApprovalRejected,
+    BudgetExceeded,
+    NotAwaited,
+    ScopeDenied,
+    SignalPending,
+    TimerPending,
+)
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -174,9 +182,10 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     -------
     Watched
         With a run's own operator verbs: ``status_view, operations, unknown, history, audit,
-        confirm, deny, invalidate, keep, rerun, accept, grant, reconcile, fork, panel``. A live run
-        in another process is shown from its mirror, at most two seconds old; what is asked of it
-        is done by its owner, which answers within two seconds.
+        report, confirm, deny, invalidate, keep, rerun, approve, reject, signal, accept, grant,
+        reconcile, fork, panel``. A live run in another process is shown from its mirror, at most
+        two seconds old; what is asked of it is done by its owner, which answers within two
+        seconds.
 
     Raises
     ------
@@ -242,6 +251,8 @@ def unload_ipython_extension(shell: Any) -> None:
 
 __all__ = [
     "AlreadySettled",
+    "ApprovalPending",
+    "ApprovalRejected",
     "ArchiveRefused",
     "BadName",
     "BudgetExceeded",
@@ -263,6 +274,7 @@ __all__ = [
     "NestedEffect",
     "NoActiveRun",
     "NotApplied",
+    "NotAwaited",
     "NotRecordable",
     "NotTrusted",
     "Operation",
@@ -281,6 +293,7 @@ __all__ = [
     "RunHeld",
     "RunMissing",
     "ScopeDenied",
+    "SignalPending",
     "Stage",
     "StaleOwner",
     "StatusView",
@@ -288,6 +301,7 @@ __all__ = [
     "StepFailed",
     "StillRunning",
     "Surroundings",
+    "TimerPending",
     "Undecided",
     "UnguardedStep",
     "UnknownOutcome",

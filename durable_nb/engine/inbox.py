@@ -139,6 +139,30 @@ def _rerun(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("rerun", f"{_next(run)}, under a new idempotency key", view)
 
 
+def _approve(run: Run, op: object, *, reason: str = "") -> Done:
+    return Done("approved", _goes_on(run), run.approve(op, reason=reason))
+
+
+def _reject(run: Run, op: object, *, reason: str = "") -> Done:
+    said = "the program gets an ApprovalRejected, here and on each resume"
+    return Done("rejected", said, run.reject(op, reason=reason))
+
+
+def _signal(run: Run, op: object, *, name: str | None = None, value: str | None = None) -> Done:
+    view = run.signal(op or name, None if value is None else values.read_literal(value))
+    if view is None:
+        said = f"nothing waits for signal {name!r} yet; the first that does gets it"
+        return Done("held", said, None)
+    return Done("signalled", f"it gets {view.result_preview or 'None'}; {_goes_on(run)}", view)
+
+
+def _goes_on(run: Run) -> str:
+    """Say who goes on with what has waited."""
+    if run.role == "runner":
+        return "what awaits it goes on, and a cell that it stopped goes on when it is run again"
+    return "the next kernel goes on"
+
+
 def _accept(run: Run, op: object, *, reason: str) -> Done:
     run.accept(reason)
     return Done("accepted", "the loss is accepted; the run goes on", None)
@@ -248,6 +272,9 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "keep": _keep,
         "rerun": _rerun,
         "reconcile": _reconcile,
+        "approve": _approve,
+        "reject": _reject,
+        "signal": _signal,
         "accept": _accept,
         "adopt": _adopt,
         "grant": _grant,
@@ -265,7 +292,9 @@ ASKING: Final = frozenset(
     {"audit", "dependants", "facets", "fork", "history", "reconcile", "report", "unknown"}
 )
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "report", "unknown"})
+_WHOLE: Final = frozenset(
+    {"accept", "adopt", "facets", "grant", "history", "report", "signal", "unknown"}
+)
 #: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
 TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report"})
 
@@ -352,6 +381,8 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if not message.op:
         if message.verb not in _WHOLE:
             raise ValueError(f"{message.verb!r} needs an operation")
+        if message.verb == "signal" and (known := _sent(run, message.id)) is not None:
+            return _document(run, known)
         return perform(run, message.verb, "", message.arguments)
     state, _ = settle.find(run, message.op)
     if state.last.get("message") == message.id:  # its owner was killed before it could answer
@@ -364,6 +395,16 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
         why = "it was begun again after this was sent. Look again."
         raise VerdictRefused(state.id, message.verb, why)
     return perform(run, message.verb, state.id, message.arguments)
+
+
+def _sent(run: Run, message: str) -> Done | None:
+    """Tell what a signal by name has done, where its owner was killed before it could answer."""
+    said = "it was recorded already"
+    for state in run.states():
+        if state.last.get("message") == message:
+            return Done(str(state.kind), said, run.view(state))
+    held = any(body.get("message") == message for body in run.fold.held.values())
+    return Done("held", said, None) if held else None
 
 
 def _at_once(job: Callable[[], None]) -> None:

@@ -18,12 +18,15 @@ from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
 from durable_nb.journal import folder as folders
+from durable_nb.model import identity
 from durable_nb.model.adoption import Adoption
-from durable_nb.model.errors import VerdictRefused
+from durable_nb.model.control import ApprovalRejected
+from durable_nb.model.errors import AlreadySettled, VerdictRefused
 from durable_nb.model.fold import Fold, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.verdicts import Verdict
+from durable_nb.model.waits import Wait
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,6 +246,78 @@ class Operated(Trajectory, Tables):
         body = {"reason": values.redact(reason), **standing.about(state)}
         return self.view(settle.give(self, Verdict.RERUN, op, body))
 
+    def approve(self, op: object, *, reason: str = "") -> OperationView:
+        """Say yes to an approval that waits; what it is bound to are the details that it shows.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`.
+        reason : str
+            Kept in the history, and given to the program.
+        """
+        said = values.redact(reason)
+        yes = {"approved": True, "by": settle.actor(), "reason": said}
+        body = {"result": settle.encoded(self, yes), "reason": said}
+        return self.view(settle.give(self, Verdict.APPROVE, op, body))
+
+    def reject(self, op: object, *, reason: str = "") -> OperationView:
+        """Say no to an approval that waits: the program gets an `ApprovalRejected`."""
+        said = values.redact(reason)
+        no = ApprovalRejected(settle.find(self, op)[0].id, settle.actor(), said)
+        body = {"error": values.describe_error(no), "reason": said}
+        return self.view(settle.give(self, Verdict.REJECT, op, body))
+
+    def signal(self, name: object, value: Any = None) -> OperationView | None:
+        """Send a value to what waits for a signal of that name.
+
+        Parameters
+        ----------
+        name
+            Of the signal; where several wait for it, or it has to be one certain wait, the
+            operation, as for `confirm`.
+        value : Any
+            What `wait_for` returns.
+
+        Returns
+        -------
+        OperationView or None
+            What waited for it; `None` if nothing does yet: then it is held for the first that will.
+
+        Raises
+        ------
+        AlreadySettled
+            It has got its value, or one is held already; this one is in the history.
+        VerdictRefused
+            Several wait for it. Nothing was changed.
+        """
+        with self.lock:
+            self.check_owner()
+            found = self._waiting_for(name)
+            body = {"result": settle.encoded(self, value)}
+            if found is not None:
+                return self.view(settle.give(self, Verdict.SIGNAL, found, body))
+            body = settle.signed({**body, "name": str(name)})
+            held = self.fold.held.get(str(name))
+            if held is None:
+                self.append(Draft(RUN, Kind.SIGNALLED, body))
+                return None
+            self.append(Draft(RUN, Kind.CONTESTED, {**body, "verdict": str(Verdict.SIGNAL)}))
+            raise AlreadySettled(f"signal {name!r}", "held", str(held["actor"]))
+
+    def _waiting_for(self, name: object) -> object:
+        """Give what a signal is for: the operation itself, or the one that waits for that name."""
+        if not isinstance(name, str) or name in self.fold.operations:
+            return name
+        waiting = [s.id for s in self.states() if s.is_pending and s.intent["what"] == name]
+        waiting = [op for op in waiting if self.fold.operations[op].wait is Wait.SIGNAL]
+        if len(waiting) > 1:
+            why = f"{len(waiting)} wait for it. Name one: {', '.join(waiting)}."
+            raise VerdictRefused(f"signal {name!r}", "send", why)
+        if not waiting and identity.named(name).rpartition("/")[2] == Wait.SIGNAL and "#" in name:
+            return settle.find(self, name)[0].id  # an id with a slip in it: it says what is close
+        return waiting[0] if waiting else None
+
     def accept(self, reason: str) -> None:
         """Accept that records of this run are lost; what they said stays unknown for good.
 
@@ -351,4 +426,5 @@ class Operated(Trajectory, Tables):
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
         held = self.is_open and self.role == "runner"
-        return str(status_of(self.fold, held, len(self.unknown_states())))
+        waiting = len(self.unknown_states()) + sum(s.is_pending for s in self.states())
+        return str(status_of(self.fold, held, waiting))

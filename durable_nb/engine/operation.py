@@ -248,7 +248,7 @@ class Operation(Managed):
 
     def __enter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        with self._stoppable():
+        with self.stoppable():
             self.time.count_in()
             drive(reach(self))
         return self
@@ -260,12 +260,12 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error, leaving=True):
+        with self.stoppable(error, leaving=True):
             return drive(self._leave(error))
 
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        with self._stoppable():
+        with self.stoppable():
             self.time.count_in()
             await adrive(reach(self))
         return self
@@ -277,11 +277,11 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error, leaving=True):
+        with self.stoppable(error, leaving=True):
             return await adrive(self._leave(error))
 
     @contextmanager
-    def _stoppable(
+    def stoppable(
         self, raised: BaseException | None = None, *, leaving: bool = False
     ) -> Iterator[None]:
         """Give the occurrence back where the call is stopped, so that the next one is this call.
@@ -302,10 +302,14 @@ class Operation(Managed):
                 or (entering and not self.has_failed)
             )
             if stopped:
-                with self.run.lock:
-                    self._parent.give_back(self.place, self._origin)
+                self.give_back()
             if leaving or raised is not None:
                 self.time.count_out()
+
+    def give_back(self) -> None:
+        """Let the next call be this operation."""
+        with self.run.lock:
+            self._parent.give_back(self.place, self._origin)
 
     # -- entering --------------------------------------------------------------------------
 
@@ -313,24 +317,27 @@ class Operation(Managed):
         """Take the recorded result; the body is not needed."""
         self._value, self._replayed, self.source = value, True, "record"
 
-    def persist_intent(self, state: OperationState | None) -> None:
-        """Put the intent on disk, with the failures that the program has seen; then go."""
-        run, options = self.run, self.options
+    def intent(self, state: OperationState | None) -> dict[str, Any]:
+        """Give what the intent of the next attempt says."""
         self.attempt = (state.attempt if state else 0) + 1
-        generation = state.generation if state else 0
         body = {
-            "effect": str(options.effect),
+            "effect": str(self.options.effect),
             "attempt": self.attempt,
-            "generation": generation,
+            "generation": state.generation if state else 0,
             **self.facets,
             "idempotency_key": self._key(state),
-            "settle_after": options.settle_after,
-            "key_ttl": options.key_ttl,
+            "settle_after": self.options.settle_after,
+            "key_ttl": self.options.key_ttl,
         }
         if self.cell:
             body["cell"] = self.cell
         if self.undoes is not None:
             body["undoes"] = self.undoes
+        return body
+
+    def persist_intent(self, state: OperationState | None) -> None:
+        """Put the intent on disk, with the failures that the program has seen; then go."""
+        run, options, body = self.run, self.options, self.intent(state)
         rides = not run.budget and (
             options.effect is Effect.NONE
             or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)

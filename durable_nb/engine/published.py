@@ -59,6 +59,8 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
         ended=_moment(row["ended"]),
         duration_s=row["duration_s"],
         last_seq=int(row["last_seq"] or 0),
+        wait=str(row.get("wait") or ""),
+        waits=bool(row.get("waits")),
         changes=(row["changes"],) if row["changes"] else (),
         result_preview=str(row["result"] or ""),
         outside_s=row.get("outside_s"),

@@ -17,7 +17,6 @@ from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.meter import Looking
-from durable_nb.engine.operated import Operated
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
@@ -25,10 +24,13 @@ from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.unawaited import Unawaited
 from durable_nb.engine.views import counts_of
+from durable_nb.engine.waits import Waits
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import NestedEffect, names
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -38,7 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(Operated):
+class Run(Waits):
     """One logical execution, across any number of kernels; made by `durable_nb.run`.
 
     Use it as a context manager (``with`` or ``async with``), or keep it for a notebook's life.
@@ -55,6 +57,8 @@ class Run(Operated):
         Whether a cancellation is a person's Ctrl-C, which reaches shielded bodies too.
     wallet : Wallet
         Gets the credentials of this opening.
+    unawaited : list of Unawaited
+        Waits that async code has called, and not awaited yet.
     stop_listening : callable
         Ends what watches the inbox; nothing is applied after the record of the run's end.
     """
@@ -71,6 +75,7 @@ class Run(Operated):
         self.root = Scope()
         self.bodies: set[asyncio.Future[Any]] = set()
         self.pools: list[Executor] = []
+        self.unawaited: list[Unawaited] = []
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
         self.wallet = wallet
@@ -139,7 +144,12 @@ class Run(Operated):
             self.reconcilers[name] = options
         with self.lock:
             taken = scope.take(
-                name, options.key, origin, single=options.single, open_ended=self._open_ended
+                name,
+                options.key,
+                origin,
+                single=options.single,
+                counted=options.counted,
+                open_ended=self._open_ended,
             )
             seen = scope.observe(origin)
         if options.compensate is not None:
@@ -150,7 +160,7 @@ class Run(Operated):
         looking = Looking(self, scope)
         with looking:
             found = code()
-            known = self.gathered(options, found)
+            known = self.gathered(options, found) if options.wait is None else FacetSet()
 
         def make() -> Operation:
             with looking:

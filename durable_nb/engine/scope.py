@@ -141,6 +141,7 @@ class Scope:
         origin: Origin,
         *,
         single: bool = False,
+        counted: bool = False,
         open_ended: Callable[[str], bool],
     ) -> str:
         """Take the next occurrence of a name.
@@ -153,6 +154,8 @@ class Scope:
             Who is calling; at the root, a name belongs to one cell.
         single : bool
             The name stands for one operation: executing its cell again replays it.
+        counted : bool
+            The key is what the operation is about, so that it may come more than once.
         open_ended : callable
             Tells of an identity whether nothing of it is completed or in doubt, so that another
             cell may take it over (its cell was edited, in a front end without cell ids).
@@ -183,7 +186,7 @@ class Scope:
             if claim.free:
                 claim.owner = weakref.ref(owner)
                 return identity(self.id, name, key, heappop(claim.free))
-            if key is not None or single:
+            if (key is not None and not counted) or single:
                 raise DuplicateStep(first, "two calls in one pass give the same key")
         count = 1 if claim is None else claim.count + 1
         self._claims[slot] = _Claim(origin, weakref.ref(owner), count)

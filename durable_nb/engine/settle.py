@@ -25,7 +25,8 @@ from durable_nb.model.errors import (
 from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
-from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.verdicts import DECIDES_ONCE, RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.waits import FITS
 
 if TYPE_CHECKING:
     from durable_nb.engine.trajectory import Trajectory
@@ -86,6 +87,11 @@ def sent_by(who: str, message: str) -> Iterator[None]:
         yield
     finally:
         _sender.reset(token)
+
+
+def signed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a verdict records, with who gave it, and in which message if it was sent."""
+    return {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
 
 
 class Folded(Protocol):
@@ -172,7 +178,7 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
         state, seen = find(run, ref)
         if run.is_live(state.id):
             raise StillRunning(state.id, [run.view(state)])
-        full = {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
+        full = signed(body)
         asked = state.asked is not None
         if is_settled(verdict, state.kind, seen, state.last_seq, asked=asked):
             kind = Kind.CONTESTED
@@ -180,7 +186,9 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             by = str(state.last.get("actor", "somebody"))
             raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
         outcome = state.outcome(run.clock.now())
-        refusal = VERDICTS[verdict, outcome]
+        refusal = FITS[verdict, state.wait] or VERDICTS[verdict, outcome]
+        if verdict in DECIDES_ONCE and not refusal and not state.is_pending:
+            refusal = "the program does not wait for it now; it asks when its cell is run again."
         if seen is not None and not state.moved_seq <= seen <= state.last_seq:
             refusal = "it went on after you looked at it. Look again."
         if verdict is Verdict.KEEP and not refusal and not asked:

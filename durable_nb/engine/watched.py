@@ -208,6 +208,22 @@ class Watched(Tables):
         """Do an operation again, under a new key, because something it depended on has changed."""
         return self._settle("rerun", op, reason=reason)
 
+    def approve(self, op: object, *, reason: str = "") -> OperationView:
+        """Say yes to an approval that waits; see `Run.approve`."""
+        return self._settle("approve", op, reason=reason)
+
+    def reject(self, op: object, *, reason: str = "") -> OperationView:
+        """Say no to an approval that waits: the program gets an `ApprovalRejected`."""
+        return self._settle("reject", op, reason=reason)
+
+    def signal(self, name: object, value: Any = None) -> OperationView | None:
+        """Send a value, plain data, to what waits for a signal of that name; see `Run.signal`."""
+        text = settle.as_literal(value)
+        if not isinstance(name, str):
+            return self._settle("signal", name, value=text)
+        told = self.ask("signal", "", {"name": name, "value": text})["operation"]
+        return None if told is None else published.view_of_row(told)
+
     def accept(self, reason: str) -> None:
         """Accept that records of this run are lost; what they said stays unknown for good."""
         self.ask("accept", "", {"reason": reason})

@@ -62,6 +62,8 @@ OPERATION_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "outside_s": _FLOAT,
         "last_seq": _INT,
         "inputs": _TEXT,
+        "wait": _TEXT,
+        "waits": _BOOL,
     }
 )
 
