@@ -1,0 +1,75 @@
+"""Retiring: what a pin takes out of the fold, and the numbers that stay for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from durable_nb.model.pins import Carried, add_counts, add_totals, stretch_of
+from durable_nb.model.records import Record
+from durable_nb.model.spending import Totals
+
+if TYPE_CHECKING:
+    from durable_nb.model.fold import Fold, OperationState
+
+
+def carry(fold: Fold, op: str, now: datetime) -> Carried:
+    """Total what a pin of this stretch retires, with what its loop has retired before."""
+    loop, stretch = stretch_of(op)
+    gone = [fold.operations[one] for one in _gone(fold, op) if one in fold.operations]
+    before = [fold.carried[one] for one in _loops(fold, loop)]
+    return Carried(
+        stretch,
+        fold.last_seq + 1,
+        add_totals([*(c.totals for c in before), *(_share(fold, s) for s in gone)]),
+        add_counts([*(c.counts for c in before), *({(s.outcome(now), s.effect): 1} for s in gone)]),
+        sum(c.unpriced for c in before) + sum(s.unpriced for s in gone),
+    )
+
+
+def retire(fold: Fold, record: Record) -> tuple[str, ...]:
+    """Take out what a pin has retired, and give its identities; `fold.spending` stays exact.
+
+    In a fold that was loaded without them, nothing of it is there, and the pin's own numbers are
+    all that is known: both ways lead to the same.
+    """
+    loop, stretch = stretch_of(record.op)
+    if stretch > record.seq:
+        raise ValueError(f"{record.op!r} was pinned more often than there are records")
+    gone = _gone(fold, record.op)
+    known = [_share(fold, fold.operations[op]) for op in gone if op in fold.operations]
+    known += [fold.carried.pop(one).totals for one in _loops(fold, loop)]
+    carried = fold.carried[loop] = Carried.of(record)
+    fold.spending = fold.spending.moved(add_totals(known), carried.totals)
+    beside = fold.containers.get(record.op.rpartition("/")[0], set())
+    for op in gone:
+        fold.operations.pop(op, None)
+        fold.containers.pop(op, None)
+        beside.discard(op)
+    fold.containers.pop(record.op, None)
+    return tuple(gone)
+
+
+def _gone(fold: Fold, op: str) -> list[str]:
+    """List what a pin of this stretch retires: all below it, and the stretches before it."""
+    loop, stretch = stretch_of(op)
+    last = fold.carried.get(loop)
+    found: list[str] = []
+    for n in range(last.stretch if last else 1, stretch + 1):
+        own = f"{loop}#{n}"
+        if n < stretch and own in fold.operations:
+            found.append(own)
+        below = list(fold.containers.get(own, ()))
+        while below:
+            found.append(one := below.pop())
+            below.extend(fold.containers.get(one, ()))
+    return found
+
+
+def _loops(fold: Fold, loop: str) -> list[str]:
+    """List the loops within the stretches of a loop that are on record, and itself."""
+    return [one for one in fold.carried if one == loop or one.startswith(f"{loop}#")]
+
+
+def _share(fold: Fold, state: OperationState) -> Totals:
+    return state.bill.share(container=state.id in fold.containers)
