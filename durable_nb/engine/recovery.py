@@ -66,7 +66,8 @@ def load(journal: DuckDBJournal) -> Fold:
         The records are another run's, or say what no version of this package writes.
     """
     try:
-        fold = Fold.of(journal.load())
+        loaded = journal.resume()
+        fold = Fold.of(loaded.records, loaded.retired_seqs)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         found = f"a record says what was never written ({type(problem).__name__}: {problem})."
         raise JournalDamaged(journal.run, found, _RESTORE) from problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from durable_nb.journal.pins import Loaded
 from durable_nb.model.records import Draft, Record
 
 
@@ -28,6 +29,10 @@ class Journal(Protocol):
 
     def load(self) -> list[Record]:
         """Give every record, checked and in order."""
+        ...
+
+    def resume(self) -> Loaded:
+        """Give what a resume has to know: what pins have retired may be left out."""
         ...
 
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:

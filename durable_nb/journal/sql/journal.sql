@@ -36,6 +36,28 @@ INSERT INTO j.main.records VALUES (?, ?, ?, ?, ?, ?)
 -- which costs nothing, where a sort in here would cost memory.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records
 
+-- name: last_pins
+-- The last pin of each loop. What is left of a stretch without its number (`turns#`) begins the
+-- identity of all its stretches, and of what is below them.
+SELECT rtrim(op, '0123456789') AS stretches, max(seq) FROM j.main.records
+ WHERE kind = 'pinned' GROUP BY stretches
+
+-- name: extent
+-- Without gaps these three agree: a quick look at what is not read.
+SELECT count(*), min(seq), max(seq) FROM j.main.records
+
+-- name: unretired
+-- All but what these pins have retired: what is in a stretch, or is one, and older than the pin.
+WITH pins AS (SELECT unnest($stretches::VARCHAR[]) AS stretches, unnest($seqs::BIGINT[]) AS pin)
+SELECT seq, op, kind, ts, epoch, body FROM j.main.records
+ WHERE NOT EXISTS (FROM pins WHERE seq < pin AND starts_with(op, stretches))
+
+-- name: retired_seqs
+-- When each operation began that these pins have retired: row numbers go on counting it.
+WITH pins AS (SELECT unnest($stretches::VARCHAR[]) AS stretches, unnest($seqs::BIGINT[]) AS pin)
+SELECT min(seq) AS first FROM j.main.records
+ WHERE EXISTS (FROM pins WHERE seq < pin AND starts_with(op, stretches)) GROUP BY op
+
 -- name: tail
 -- What lies after the last acknowledged record: read again after any failed commit.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records WHERE seq > $seq ORDER BY seq

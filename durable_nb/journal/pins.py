@@ -1,0 +1,119 @@
+"""Reading a journal without what its pins have retired.
+
+A pin's record carries the running digest before it, so that what follows the last pin is compared
+with the head although nothing before it is read. What lies before it is counted only; `verify`
+reads it. Where anything does not agree, the whole is read instead, which tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+
+from durable_nb.journal.head import HeadState
+from durable_nb.journal.rows import START, Row, chain, check_epochs
+from durable_nb.journal.sql import queries
+from durable_nb.model.outcomes import Kind
+from durable_nb.model.records import Record
+
+#: The key of a pin's body under which the journal keeps the running digest before it.
+CHAIN: Final = "chain"
+_DIGITS: Final = "0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a resume has to know.
+
+    Attributes
+    ----------
+    records : list of Record
+        In order; those of operations that a pin has retired may be missing.
+    retired_seqs : sequence of int
+        The first record of each operation that is missing.
+    """
+
+    records: list[Record]
+    retired_seqs: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows that no pin has retired, and where the running digest over the last ones begins."""
+
+    rows: list[Row]
+    begin: HeadState
+    retired_seqs: Sequence[int]
+
+    def agrees(self, state: HeadState | None) -> bool:
+        """Tell whether these are the records that the head knows."""
+        if state is None or state.seq < self.begin.seq:
+            return False
+        digest, last = self.begin.digest, self.begin.seq
+        for row in self.rows:
+            if row.seq > self.begin.seq:
+                if last == state.seq:
+                    break
+                digest, last = chain(digest, row), row.seq
+        return last == state.seq and digest == state.digest
+
+
+def seal(shares: Sequence[list[Row]], digest: bytes, pending: Sequence[Row]) -> None:
+    """Give each pin among the rows to be written the running digest before it, in place."""
+    if not any(row.kind == Kind.PINNED for share in shares for row in share):
+        return
+    for row in pending:
+        digest = chain(digest, row)
+    for share in shares:
+        for place, row in enumerate(share):
+            if row.kind == Kind.PINNED:
+                body = row.body[:-1] + f',"{CHAIN}":"{digest.hex()}"}}'.encode("ascii")
+                share[place] = row._replace(body=body)
+            digest = chain(digest, share[place])
+
+
+def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:
+    """Read what no pin has retired; `None` where there is no pin, or something is not in order."""
+    sql = queries("journal")
+    pins = _outermost(con.execute(sql["last_pins"]).fetchall())
+    if not pins:
+        return None
+    count, first, last = con.execute(sql["extent"]).fetchone() or (0, 0, 0)
+    if first != 1 or last != count:
+        return None
+    given = {"stretches": [stretches for stretches, _ in pins], "seqs": [seq for _, seq in pins]}
+    rows = [Row(*row) for row in con.execute(sql["unretired"], given).fetchall()]
+    rows.sort()
+    check_epochs(rows)
+    begin = _begin(rows, max(given["seqs"]))
+    if begin is None:
+        return None
+    retired = con.execute(sql["retired_seqs"], given).fetchnumpy()["first"].tolist()
+    return Part(rows, begin, retired)
+
+
+def _begin(rows: Sequence[Row], pin: int) -> HeadState | None:
+    """Read the running digest before a pin; `None` if it does not say, or a row after is missing."""
+    after = [row for row in rows if row.seq >= pin]
+    if [row.seq for row in after] != list(range(pin, pin + len(after))) or not after:
+        return None
+    try:
+        digest = bytes.fromhex(json.loads(after[0].body)[CHAIN])
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return HeadState(pin - 1, digest) if len(digest) == len(START) else None
+
+
+def _outermost(found: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Leave the pins out that a later pin has retired: those of loops within its stretches."""
+    last = dict(found)
+    kept = []
+    for stretches, seq in found:
+        above = (stretches[:end] for end, c in enumerate(stretches) if c == "/")
+        if all(last.get(one.rstrip(_DIGITS), 0) < seq for one in above):
+            kept.append((stretches, seq))
+    return kept
