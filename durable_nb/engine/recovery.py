@@ -122,6 +122,8 @@ def reach(op: Operation) -> Core[None]:
         with run.lock:
             run.check_owner()
             state = run.fold.operations.get(op.id)
+            if run.fold.retired(op.id):
+                raise DuplicateStep(op.id, "a pin of its loop has retired it")
             if run.is_live(op.id):
                 raise DuplicateStep(op.id, "it is still running")
             now = run.clock.now()

@@ -42,6 +42,9 @@ from durable_nb.model.records import Draft, Record
 #: Seconds that a lazy record may wait for a commit to ride with.
 LAZY_LIMIT: Final = 1.0
 
+#: Bytes of the write-ahead file from which a pin moves it into the database file.
+WAL_LIMIT: Final = 1 << 20
+
 #: Rows from which DuckDB's appender is cheaper than one INSERT a row.
 _APPENDER_FROM: Final = 2
 
@@ -169,6 +172,18 @@ class DuckDBJournal:
         self.flush()
         with deferred_interrupts(), self._io:
             self._con.execute(queries("journal")["checkpoint"])
+
+    def tidy(self) -> None:
+        """Checkpoint if the write-ahead file is large: an opening after a kill replays it."""
+        try:
+            large = os.stat(f"{self.path}.wal").st_size > WAL_LIMIT  # a stat opens nothing
+        except FileNotFoundError:
+            return
+        if large:
+            try:
+                self.checkpoint()
+            except duckdb.Error as error:
+                self.trouble = f"run {self.run!r} could not be checkpointed: {error}"
 
     def close(self) -> None:
         """Flush, checkpoint (so that a copy of the one file is whole), and let go of the file."""

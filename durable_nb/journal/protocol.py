@@ -43,6 +43,10 @@ class Journal(Protocol):
         """Make every lazy record durable."""
         ...
 
+    def tidy(self) -> None:
+        """Do what makes the next opening quick, if it is time for that."""
+        ...
+
     def close(self) -> None:
         """Flush and let go of the store."""
         ...
