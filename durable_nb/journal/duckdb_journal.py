@@ -42,8 +42,10 @@ from durable_nb.model.records import Draft, Record
 #: Seconds that a lazy record may wait for a commit to ride with.
 LAZY_LIMIT: Final = 1.0
 
-#: Bytes of the write-ahead file from which a pin moves it into the database file.
-WAL_LIMIT: Final = 1 << 20
+#: Records, and bytes, in the write-ahead file from which a pin moves it into the database file. An
+#: opening after a kill replays it, at about 0.1 ms a commit.
+WAL_ROWS: Final = 256
+WAL_BYTES: Final = 1 << 20
 
 #: Rows from which DuckDB's appender is cheaper than one INSERT a row.
 _APPENDER_FROM: Final = 2
@@ -84,6 +86,7 @@ class DuckDBJournal:
         self._con, self._head, self._clock = con, head, clock
         self._pid = os.getpid()
         self._durable, self._digest = last.seq if last else 0, START
+        self._checkpointed = 0
         self._loaded: Loaded | None = None
         self._pending: list[Row] = []  # lazy ones: their seq is given out, so it is never reused
         self._unsure: list[Row] | None = None  # may or may not be on disk; nobody was told it is
@@ -172,18 +175,20 @@ class DuckDBJournal:
         self.flush()
         with deferred_interrupts(), self._io:
             self._con.execute(queries("journal")["checkpoint"])
+            self._checkpointed = self._durable
 
     def tidy(self) -> None:
         """Checkpoint if the write-ahead file is large: an opening after a kill replays it."""
         try:
-            large = os.stat(f"{self.path}.wal").st_size > WAL_LIMIT  # a stat opens nothing
-        except FileNotFoundError:
+            size = os.stat(f"{self.path}.wal").st_size  # a stat opens nothing
+        except OSError:
             return
-        if large:
+        if size > WAL_BYTES or self._durable - self._checkpointed > WAL_ROWS:
             try:
                 self.checkpoint()
             except duckdb.Error as error:
-                self.trouble = f"run {self.run!r} could not be checkpointed: {error}"
+                # Everything is in the write-ahead file, which the next opening reads.
+                self.trouble = f"run {self.run!r} went on without a checkpoint: {error}"
 
     def close(self) -> None:
         """Flush, checkpoint (so that a copy of the one file is whole), and let go of the file."""
