@@ -87,7 +87,9 @@ def measure(turns: list[int], rounds: int) -> list[dict[str, Any]]:
         for n in turns:
             done = _child(folder, folder / f"made-{n}", "work", n)
             if done.returncode != -signal.SIGKILL:
-                raise RuntimeError(f"the run of {n} turns ended with {done.returncode}: {done.stderr}")
+                raise RuntimeError(
+                    f"the run of {n} turns ended with {done.returncode}: {done.stderr}"
+                )
         for _ in range(rounds):
             for n in turns:
                 store = folder / "copy"

@@ -15,7 +15,7 @@ from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
 from durable_nb.journal import folder as folders
 from durable_nb.model.adoption import Adoption
-from durable_nb.model.errors import VerdictRefused
+from durable_nb.model.errors import OperationMissing, VerdictRefused
 from durable_nb.model.fold import status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft
@@ -58,7 +58,7 @@ class Operated(Trajectory, Tables):
 
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
-        wanted = None if op is None else settle.find(self, op)[0].id
+        wanted = None if op is None else self._on_record(op)
         self._journal.flush()
         return [
             {
@@ -74,6 +74,15 @@ class Operated(Trajectory, Tables):
             for r in self._journal.load()
             if wanted is None or r.op == wanted
         ]
+
+    def _on_record(self, op: object) -> str:
+        """Give the identity of an operation; one that a pin has retired by its id alone."""
+        try:
+            return settle.find(self, op)[0].id
+        except OperationMissing as missing:
+            if missing.retired:
+                return missing.op
+            raise
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

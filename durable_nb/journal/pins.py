@@ -85,19 +85,20 @@ def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:
     count, first, last = con.execute(sql["extent"]).fetchone() or (0, 0, 0)
     if first != 1 or last != count:
         return None
-    given = {"stretches": [stretches for stretches, _ in pins], "seqs": [seq for _, seq in pins]}
+    seqs = [seq for _, seq in pins]
+    given = {"stretches": [stretches for stretches, _ in pins], "seqs": seqs}
     rows = [Row(*row) for row in con.execute(sql["unretired"], given).fetchall()]
     rows.sort()
     check_epochs(rows)
-    begin = _begin(rows, max(given["seqs"]))
+    begin = _begin(rows, max(seqs))
     if begin is None:
         return None
-    retired = con.execute(sql["retired_seqs"], given).fetchnumpy()["first"].tolist()
+    retired: list[int] = con.execute(sql["retired_seqs"], given).fetchnumpy()["first"].tolist()
     return Part(rows, begin, retired)
 
 
 def _begin(rows: Sequence[Row], pin: int) -> HeadState | None:
-    """Read the running digest before a pin; `None` if it does not say, or a row after is missing."""
+    """Read the running digest before a pin; `None` if it does not say, or one after is missing."""
     after = [row for row in rows if row.seq >= pin]
     if [row.seq for row in after] != list(range(pin, pin + len(after))) or not after:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
 
@@ -15,6 +16,9 @@ from durable_nb.journal.rows import START, Row, check_chain, records_of
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import JournalTooNew
 from durable_nb.model.records import SCHEMA_VERSION, Record
+
+#: Where the rows begin if all are read.
+WHOLE: Final = HeadState(0, START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Found:
     con: duckdb.DuckDBPyConnection
     rows: list[Row]
     records: list[Record]
-    begin: HeadState = HeadState(0, START)
+    begin: HeadState = WHOLE
     retired_seqs: Sequence[int] = ()
 
 
