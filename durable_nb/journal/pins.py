@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
@@ -23,6 +23,8 @@ from durable_nb.model.records import Record
 #: The key of a pin's body under which the journal keeps the running digest before it.
 CHAIN: Final = "chain"
 _DIGITS: Final = "0123456789"
+#: Loops up to which a condition for each is quicker than a join.
+_FEW: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ def seal(shares: Sequence[list[Row]], digest: bytes, pending: Sequence[Row]) -> 
     for share in shares:
         for place, row in enumerate(share):
             if row.kind == Kind.PINNED:
-                body = row.body[:-1] + f',"{CHAIN}":"{digest.hex()}"}}'.encode("ascii")
+                comma = "" if row.body == b"{}" else ","
+                # at the end: of two keys of one name, as in a copied body, the last counts
+                body = row.body[:-1] + f'{comma}"{CHAIN}":"{digest.hex()}"}}'.encode("ascii")
                 share[place] = row._replace(body=body)
             digest = chain(digest, share[place])
 
@@ -79,22 +83,52 @@ def seal(shares: Sequence[list[Row]], digest: bytes, pending: Sequence[Row]) -> 
 def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:
     """Read what no pin has retired; `None` where there is no pin, or something is not in order."""
     sql = queries("journal")
-    pins = _outermost(con.execute(sql["last_pins"]).fetchall())
+    pins = _outermost(_last_pins(con))
     if not pins:
         return None
     count, first, last = con.execute(sql["extent"]).fetchone() or (0, 0, 0)
     if first != 1 or last != count:
         return None
-    seqs = [seq for _, seq in pins]
-    given = {"stretches": [stretches for stretches, _ in pins], "seqs": seqs}
-    rows = [Row(*row) for row in con.execute(sql["unretired"], given).fetchall()]
-    rows.sort()
+    retired, given = _retired(pins)
+    pin = max(seq for _, seq in pins)
+    before = con.execute(sql["unretired"].format(retired=retired), {**given, "pin": pin})
+    seqs = [seq for (seq,) in before.fetchall()]
+    found = con.execute(sql["records_at"], {"seqs": seqs}).fetchall() if seqs else []
+    found += con.execute(sql["tail"], {"seq": pin - 1}).fetchall()
+    rows = sorted(Row(*row) for row in found)
     check_epochs(rows)
-    begin = _begin(rows, max(seqs))
+    begin = _begin(rows, pin)
     if begin is None:
         return None
-    retired: list[int] = con.execute(sql["retired_seqs"], given).fetchnumpy()["first"].tolist()
-    return Part(rows, begin, retired)
+    first = con.execute(sql["retired_seqs"].format(retired=retired), given).fetchnumpy()["first"]
+    return Part(rows, begin, first.tolist())
+
+
+def _last_pins(con: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
+    """Give what the stretches of each loop begin with, and the last pin: the latest first."""
+    sql, found = queries("journal"), dict[str, int]()
+    for _ in range(_FEW):
+        names = {f"p{n}": stretches for n, stretches in enumerate(found)}
+        known = " OR ".join(f"starts_with(op, ${name})" for name in names) or "false"
+        op, seq = con.execute(sql["last_pin"].format(known=known), names).fetchone() or (None, 0)
+        if op is None:
+            return list(found.items())
+        found[op.rstrip(_DIGITS)] = seq
+    return con.execute(sql["last_pins"]).fetchall()
+
+
+def _retired(pins: Sequence[tuple[str, int]]) -> tuple[str, dict[str, Any]]:
+    """Give the condition on a row that a pin has retired it, and its parameters."""
+    if len(pins) > _FEW:
+        given = {"stretches": [s for s, _ in pins], "seqs": [seq for _, seq in pins]}
+        table = "unnest($stretches::VARCHAR[]) AS stretches, unnest($seqs::BIGINT[]) AS pinned"
+        found = f"FROM (SELECT {table}) WHERE seq < pinned AND starts_with(op, stretches)"
+        return f"EXISTS ({found})", given
+    few: dict[str, Any] = {}
+    for n, (stretches, seq) in enumerate(pins):
+        few |= {f"p{n}": stretches, f"s{n}": seq}
+    ors = (f"(seq < $s{n} AND starts_with(op, $p{n}))" for n in range(len(pins)))
+    return " OR ".join(ors), few
 
 
 def _begin(rows: Sequence[Row], pin: int) -> HeadState | None:
