@@ -52,18 +52,28 @@ def retire(fold: Fold, record: Record) -> tuple[str, ...]:
 
 def _gone(fold: Fold, op: str) -> list[str]:
     """List what a pin of this stretch retires: all below it, and the stretches before it."""
-    loop, stretch = stretch_of(op)
-    last = fold.carried.get(loop)
     found: list[str] = []
-    for n in range(last.stretch if last else 1, stretch + 1):
-        own = f"{loop}#{n}"
-        if n < stretch and own in fold.operations:
+    for own in _stretches(fold, op):
+        if own != op and own in fold.operations:
             found.append(own)
         below = list(fold.containers.get(own, ()))
         while below:
             found.append(one := below.pop())
             below.extend(fold.containers.get(one, ()))
     return found
+
+
+def _stretches(fold: Fold, op: str) -> list[str]:
+    """List the stretches up to this one of which something is on record since the last pin."""
+    loop, stretch = stretch_of(op)
+    last = fold.carried.get(loop)
+    first = last.stretch if last else 1
+    if stretch - first < len(fold.operations) + len(fold.containers):
+        return [f"{loop}#{n}" for n in range(first, stretch + 1)]
+    begin = f"{loop}#"  # loaded without what was retired: there are few
+    known = {*fold.operations, *fold.containers}
+    own = [one for one in known if one.startswith(begin) and "/" not in one[len(begin) :]]
+    return [one for one in own if first <= stretch_of(one)[1] <= stretch]
 
 
 def _loops(fold: Fold, loop: str) -> list[str]:
