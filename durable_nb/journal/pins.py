@@ -100,8 +100,8 @@ def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:
     begin = _begin(rows, pin)
     if begin is None:
         return None
-    first = con.execute(sql["retired_seqs"].format(retired=retired), given).fetchnumpy()["first"]
-    return Part(rows, begin, first.tolist())
+    began = con.execute(sql["retired_seqs"].format(retired=retired), given).fetchnumpy()
+    return Part(rows, begin, list(map(int, began["first"])))
 
 
 def _last_pins(con: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
