@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from support.folders import rewrite
 
 import durable_nb as dnb
 from durable_nb.journal import Head, open_journal
@@ -259,3 +260,53 @@ def test_artifacts_of_retired_operations_stay(open_run, tmp_path):
         loop.pin(1)
     assert dnb.gc("r", store=tmp_path / "store", delete=True).artifacts == 0
     assert dnb.verify("r", store=tmp_path / "store").ok
+
+
+def test_damage_before_the_last_pin_is_found_by_verify_and_told_by_recover(
+    open_run, effects, tmp_path
+):
+    """An opening does not read it; whoever looks at everything says so, and recover records it."""
+    with open_run() as run:
+        turns(run, effects, 3)
+    store = tmp_path / "store"
+    rewrite(
+        store / "r",
+        lambda rows: [r._replace(ts=r.ts + 1) if r.op == "turns#1/act#1" else r for r in rows],
+        seal=False,
+    )
+    with open_run() as run:
+        assert run.fold.doubted is None
+
+    assert not dnb.verify("r", store=store).ok
+    assert dnb.recover("r", store=store).doubt
+    with open_run() as run:
+        assert run.fold.doubted
+
+
+def test_a_loop_in_a_step_with_an_effect_is_refused(open_run):
+    """Only what has no effect of its own may open operations, and a loop opens them."""
+    with open_run() as run, pytest.raises(dnb.NestedEffect):
+        run.step("pay", effect="idempotent").call(lambda: run.pinned("turns"))
+
+
+def test_a_failure_that_the_loop_has_handled_is_history_at_the_pin(open_run):
+    """Who goes on to pin has seen it."""
+
+    def fail():
+        raise ValueError("no")
+
+    with open_run() as run, run.pinned("turns", 0) as loop:
+        with pytest.raises(ValueError, match="no"):
+            run.step("try", effect="none").call(fail)
+        loop.pin(1)
+        assert run.history("turns#1/try#1")["kind"].iloc[-1] == "observed"
+        assert run.status_view().counts == {"completed": 2, "incomplete": 0, "unknown": 0}
+
+
+def test_a_change_before_a_loop_counts_what_the_loop_has_done(open_run, effects):
+    """A cheap step is not run again in silence where retired effects stand on it."""
+    with open_run() as run:
+        run.step("plan", effect="none").call(abs, 1)
+        turns(run, effects, 3)
+    with pytest.raises(dnb.IncompatibleCheckpoint, match="3 completed effects"), open_run() as run:
+        run.step("plan", effect="none").call(abs, 2)
