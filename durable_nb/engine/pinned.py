@@ -9,6 +9,7 @@ from durable_nb import values
 from durable_nb.engine import calls, standing
 from durable_nb.engine.context import Frame, current_context, frame_of, set_frame
 from durable_nb.engine.loading import recorded_value
+from durable_nb.engine.looking_back import warn_of_secret
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.scope import Origin, Scope
@@ -96,6 +97,7 @@ class Loop:
             self._refuse_elsewhere()
             self._refuse_doubtful()
             text, again = values.round_trip(state, run.artifacts)
+            warn_of_secret(run, self.id, state, text)
             seen = self._scope.observe(self._origin)
             if seen:
                 run.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)

@@ -310,3 +310,12 @@ def test_a_change_before_a_loop_counts_what_the_loop_has_done(open_run, effects)
         turns(run, effects, 3)
     with pytest.raises(dnb.IncompatibleCheckpoint, match="3 completed effects"), open_run() as run:
         run.step("plan", effect="none").call(abs, 2)
+
+
+def test_a_secret_in_the_state_is_told_once(open_run, capsys):
+    """The state is kept as it is, like a result; the person is told of it, and not at each pin."""
+    secret = "sk-" + "proj-" + "a1B2c3D4e5F6g7H8" * 3
+    with open_run() as run, run.pinned("turns", 0) as loop:
+        for _ in range(3):
+            loop.pin({"token": secret})
+    assert capsys.readouterr().err.count("looks like a secret") == 1

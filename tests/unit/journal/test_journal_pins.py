@@ -144,3 +144,12 @@ def test_opening_a_journal_leaves_the_default_whole(written):
     finally:
         journal.close()
         head.close()
+
+
+def test_a_pin_that_disagrees_with_a_head_that_the_whole_agrees_with_says_no_loss(opened, written):
+    """So it is after a loss before the pin was accepted: the head then speaks of what is there."""
+    rewrite(written, lambda rows: [r._replace(ts=r.ts + 1) if r.seq == 4 else r for r in rows])
+
+    loaded, journal = resumed(opened, written)
+
+    assert (len(loaded.records), journal.lost) == (28, None)
