@@ -101,7 +101,8 @@ def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:
     if begin is None:
         return None
     began = con.execute(sql["retired_seqs"].format(retired=retired), given).fetchnumpy()
-    return Part(rows, begin, list(map(int, began["first"])))
+    first_seqs: Any = began["first"]  # an array: ten times as fast as a row for each
+    return Part(rows, begin, first_seqs.tolist())
 
 
 def _last_pins(con: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
