@@ -19,6 +19,7 @@ from durable_nb.engine.gc import Garbage, gc
 from durable_nb.engine.listing import runs, sql
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import http_rejected
+from durable_nb.engine.pinned import Loop
 from durable_nb.engine.recover import Recovered, recover
 from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
@@ -271,6 +272,7 @@ __all__ = [
     "JournalDamaged",
     "JournalTooNew",
     "JournalUnwritable",
+    "Loop",
     "NestedEffect",
     "NoActiveRun",
     "NotApplied",

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from durable_nb.engine.retired import after
 from durable_nb.model.facets import ANY, INPUT, FacetSet, Part, is_source
 from durable_nb.model.fold import ACCOUNT, Fold, OperationState
-from durable_nb.model.outcomes import Effect, Kind
+from durable_nb.model.outcomes import Effect, Kind, Outcome
 
 #: Redoing a pure step and what follows is done without asking below this (DESIGN section 5).
 CHEAP_S: Final = 5.0
@@ -115,14 +116,17 @@ class Cost:
 
     @classmethod
     def of(cls, fold: Fold, state: OperationState) -> Cost:
-        """Total an operation and all that began after it."""
+        """Total an operation and all that began after it; of a loop's turns, at most so much."""
         later = (s for s in fold.operations.values() if s.first_seq >= state.first_seq)
         tail = [s for s in later if s.undoes is None]
+        gone = after(fold, state.first_seq)
+        spent = [c.totals.as_dict() for c in gone]
         return cls(
-            len(tail),
-            sum(s.duration_s or 0.0 for s in tail),
-            sum(s.usd or 0.0 for s in tail),
-            sum(
+            len(tail) + sum(c.operations for c in gone),
+            sum(s.duration_s or 0.0 for s in tail) + sum(float(t["seconds"] or 0) for t in spent),
+            sum(s.usd or 0.0 for s in tail) + sum(float(t["usd"] or 0) for t in spent),
+            sum(c.count(Outcome.COMPLETED, but=Effect.NONE) for c in gone)
+            + sum(
                 1
                 for s in tail
                 if s.first_seq > state.first_seq

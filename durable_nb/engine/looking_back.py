@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
+from durable_nb.model.identity import named
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
+    from durable_nb.engine.trajectory import Trajectory
 
 #: Values that a body cannot change in place, so that they need no second look.
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
@@ -26,17 +28,16 @@ def refuse_changed_inputs(op: Operation) -> None:
             )
 
 
-def warn_of_secret(op: Operation, value: Any, text: str) -> None:
+def warn_of_secret(run: Trajectory, op: str, value: Any, text: str) -> None:
     """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
-    place = op.place
-    told, name = op.run.told_secrets, f"{place.parent}/{place.name}"
+    told, name = run.told_secrets, named(op)
     large = bool(values.text_refs(text))  # whose own text says nothing of what it holds
     if name in told or not (large or values.redact_tokens(text) != text):
         return
     path = values.find_secret(value)
     if path:
         told.add(name)
-        op.run.say(
-            f"warning: {op.id}: {values.redact(path)} holds something that looks like a "
+        run.say(
+            f"warning: {op}: {values.redact(path)} holds something that looks like a "
             "secret. It is kept in the journal as it is; record= keeps it out."
         )

@@ -21,7 +21,7 @@ from durable_nb.journal import folder as folders
 from durable_nb.model import identity
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.control import ApprovalRejected
-from durable_nb.model.errors import AlreadySettled, VerdictRefused
+from durable_nb.model.errors import AlreadySettled, OperationMissing, VerdictRefused
 from durable_nb.model.fold import Fold, status_of
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
@@ -66,7 +66,7 @@ class Operated(Trajectory, Tables):
 
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
-        wanted = None if op is None else settle.find(self, op)[0].id
+        wanted = None if op is None else self._on_record(op)
         return [
             {
                 "seq": r.seq,
@@ -155,6 +155,15 @@ class Operated(Trajectory, Tables):
         """
         root = None if store is None else folders.named_store(store)
         return fork(self.recorded(), name, at, root, reason=reason)
+
+    def _on_record(self, op: object) -> str:
+        """Give the identity of an operation; one that a pin has retired by its id alone."""
+        try:
+            return settle.find(self, op)[0].id
+        except OperationMissing as missing:
+            if missing.retired:
+                return missing.op
+            raise
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

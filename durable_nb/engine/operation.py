@@ -416,7 +416,7 @@ class Operation(Managed):
             text, again = values.round_trip(value, run.artifacts)
             show = self.options.preview
             shown = {} if show is None else {"preview": show(value)}
-            warn_of_secret(self, value, text)
+            warn_of_secret(run, self.id, value, text)
         except Exception as problem:
             self._append(Kind.UNRECORDED, error={**values.describe_error(problem), "lost": True})
             unknown = self.outcome is Outcome.UNKNOWN

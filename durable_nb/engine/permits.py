@@ -228,7 +228,7 @@ def _spent_with(op: Operation) -> Totals:
     """
     run = op.run
     spent = run.fold.spent_above(op.id)
-    for other in {*run.live} - {op.id} - run.fold.containers:
+    for other in {*run.live} - {op.id} - run.fold.containers.keys():
         state = run.fold.operations.get(other)
         if run.is_live(other) and not (state and state.bill.under_way):
             spent = spent._replace(calls=spent.calls + 1)

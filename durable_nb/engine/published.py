@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb.engine import views
+from durable_nb.engine.retired import Retired
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import Mirror, mirror, probe
 
@@ -110,6 +111,7 @@ def publish(run: Operated) -> None:
         "at_least": "yes" if status.at_least else "",
         "copied": "yes" if status.copied else "",
         "budget": status.budget,
+        "retired": status.retired.to_json(),
     }
     Mirror(run.folder).publish(rows, meta)
 
@@ -138,6 +140,7 @@ def published(folder: Path) -> StatusView:
         held_by="" if holder is None or not holder.live else holder.who,
         born=_moment(meta.get("opened")),
         updated=_moment(meta.get("updated")),
+        retired=Retired.read(meta.get("retired", "")),
     )
 
 

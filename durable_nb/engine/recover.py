@@ -146,7 +146,12 @@ def recover(
         return Recovered(run_name, False, records=records, doubt=why, left=left)
     tell("bringing records back ...")
     run = open_run(
-        folder.name, store=folder.parent, must_exist=True, role="operator", surroundings=QUIET
+        folder.name,
+        store=folder.parent,
+        must_exist=True,
+        whole=True,
+        role="operator",
+        surroundings=QUIET,
     )
     try:
         lost = run.fold.doubted

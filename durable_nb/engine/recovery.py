@@ -66,7 +66,8 @@ def load(journal: DuckDBJournal) -> Fold:
         The records are another run's, or say what no version of this package writes.
     """
     try:
-        fold = Fold.of(journal.load())
+        loaded = journal.resume()
+        fold = Fold.of(loaded.records, loaded.retired_seqs)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         found = f"a record says what was never written ({type(problem).__name__}: {problem})."
         raise JournalDamaged(journal.run, found, _RESTORE) from problem
@@ -123,6 +124,8 @@ def reach(op: Operation) -> Core[None]:
             state = run.fold.operations.get(op.id)
             if state is not None and state.wait is not None:
                 raise DuplicateStep(op.id, "on record it is a wait of that name, and no step")
+            if run.fold.retired(op.id):
+                raise DuplicateStep(op.id, "a pin of its loop has retired it")
             if run.is_live(op.id):
                 raise DuplicateStep(op.id, "it is still running")
             now = run.clock.now()

@@ -19,6 +19,7 @@ from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.meter import Looking
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
+from durable_nb.engine.pinned import Loop, pinned
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
@@ -176,7 +177,14 @@ class Run(Waits):
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)
-        return state is None or state.outcome(self.clock.now()) is Outcome.INCOMPLETE
+        if state is None:
+            return not self.fold.retired(op)
+        return state.outcome(self.clock.now()) is Outcome.INCOMPLETE
+
+    def nothing_in(self, op: str) -> bool:
+        """Tell whether nothing is on record in a branch, or in a loop of this first stretch."""
+        known = any(known.startswith(f"{op}/") for known in self.fold.operations)
+        return not known and op.rpartition("#")[0] not in self.fold.carried
 
     def late(self, operation: Operation, value: Any) -> None:
         """Take a result that arrives after its body was left: evidence, and perhaps a double.
@@ -186,7 +194,11 @@ class Run(Waits):
         """
         text = values.encode(value, self.artifacts)
         with self.lock:
-            state = self.fold.operations[operation.id]
+            state = self.fold.operations.get(operation.id)
+            if state is None:  # a pin has retired it
+                body = {"result": text, "late": True, "attempt": operation.attempt}
+                self.append(Draft(operation.id, Kind.EVIDENCE, body))
+                return
             first = state.attempt == operation.attempt
             if first and state.kind in {Kind.INTERRUPTED, Kind.DENIED, Kind.RAISED}:
                 kind = Kind.COMPLETED
@@ -311,9 +323,7 @@ class Run(Waits):
                 calls.check_step_name(name),
                 options.key,
                 self.origin(),
-                open_ended=lambda op: (
-                    not any(s.id.startswith(op + "/") for s in self.fold.operations.values())
-                ),
+                open_ended=self.nothing_in,
             )
         before = set_frame(
             Frame(
@@ -328,6 +338,37 @@ class Run(Waits):
             yield
         finally:
             set_frame(before)
+
+    def pinned(self, name: str, default: Any = None, *, key: object = None) -> Loop:
+        """Open a long loop that resumes from its last pin, however many turns lie before it.
+
+        What is called in it counts anew after each pin, and a pin retires it: no later resume
+        loads it. ``with run.pinned(...) as loop:`` is the clear form, because it says where the
+        loop ends. Without ``with``, the loop ends with the cell (in a script: with the run).
+
+        Parameters
+        ----------
+        name : str
+            The loop's name: part of the identity of every operation in it.
+        default : Any
+            Its state before the first pin. It is not recorded and not compared.
+        key : str or int, optional
+            Tells loops of one name apart.
+
+        Returns
+        -------
+        Loop
+            ``loop.state``, ``loop.pin(state)`` and ``loop.turn``. Where its cell is executed again,
+            it begins at the last pin.
+
+        Raises
+        ------
+        DuplicateStep
+            Another loop or step of this pass has that name (and key) here.
+        ResultNotLoadable
+            The state of the last pin cannot be loaded.
+        """
+        return pinned(self, name, default, key)
 
     def compensate(
         self, op: object, reason: str = "", *, undo: Callable[..., Any] | None = None

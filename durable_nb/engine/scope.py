@@ -96,6 +96,7 @@ class _Claim:
     owner: weakref.ref[Owner]
     count: int = 0
     free: list[int] = field(default_factory=list)
+    loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class Scope:
         *,
         single: bool = False,
         counted: bool = False,
+        loop: bool = False,
         open_ended: Callable[[str], bool],
     ) -> str:
         """Take the next occurrence of a name.
@@ -156,6 +158,8 @@ class Scope:
             The name stands for one operation: executing its cell again replays it.
         counted : bool
             The key is what the operation is about, so that it may come more than once.
+        loop : bool
+            It stands for a pinned loop, which gives the occurrences of it itself.
         open_ended : callable
             Tells of an identity whether nothing of it is completed or in doubt, so that another
             cell may take it over (its cell was edited, in a front end without cell ids).
@@ -186,10 +190,12 @@ class Scope:
             if claim.free:
                 claim.owner = weakref.ref(owner)
                 return identity(self.id, name, key, heappop(claim.free))
+            if loop or claim.loop:
+                raise DuplicateStep(first, "a pinned loop has this name in this pass")
             if (key is not None and not counted) or single:
                 raise DuplicateStep(first, "two calls in one pass give the same key")
         count = 1 if claim is None else claim.count + 1
-        self._claims[slot] = _Claim(origin, weakref.ref(owner), count)
+        self._claims[slot] = _Claim(origin, weakref.ref(owner), count, loop=loop)
         return identity(self.id, name, key, count)
 
     def give_back(self, place: Place, origin: Origin) -> None:

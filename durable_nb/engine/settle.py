@@ -23,9 +23,17 @@ from durable_nb.model.errors import (
     VerdictRefused,
 )
 from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.identity import is_id
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
-from durable_nb.model.verdicts import DECIDES_ONCE, RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.verdicts import (
+    DECIDES_ONCE,
+    RECORDED_AS,
+    REDOES,
+    VERDICTS,
+    Verdict,
+    is_settled,
+)
 from durable_nb.model.waits import FITS
 
 if TYPE_CHECKING:
@@ -33,6 +41,9 @@ if TYPE_CHECKING:
 
 #: What may have become of an external effect whose result is invalidated.
 FATES: Final = ("stands", "compensated")
+
+#: What to do where a pin does not let a result be given up.
+_INSTEAD: Final = "Fork the run from before it, or begin anew with fresh=True."
 
 #: What a verdict that another process sent adds to its record: who sent it, in which message.
 _sender: ContextVar[Mapping[str, str] | None] = ContextVar("durable_nb_sender", default=None)
@@ -117,10 +128,12 @@ def find(run: Folded, ref: object) -> tuple[OperationState, int | None]:
     if isinstance(ref, OperationView):
         if ref.id in states:
             return states[ref.id], ref.last_seq
-        raise OperationMissing(ref.id)
+        raise OperationMissing(ref.id, retired=run.fold.retired(ref.id))
     text = str(ref)
     if text in states:
         return states[text], None
+    if is_id(text) and run.fold.retired(text):
+        raise OperationMissing(text, retired=True)
     found = _named(text, [(s.id, run.fold.row_of(s), s.place.name) for s in states.values()])
     return states[found], None
 
@@ -195,12 +208,22 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             refusal = "nothing that it depends on was found changed, so there is nothing to keep."
         if refusal:
             raise VerdictRefused(state.id, str(verdict), refusal, [run.view(state)])
+        if verdict in REDOES and (pin := _pin_in(run, state, verdict)):
+            why = f"{pin} pinned its loop, and what lay before it is retired. {_INSTEAD}"
+            raise VerdictRefused(state.id, str(verdict), why, [run.view(state)])
         if verdict is Verdict.INVALIDATE:
             drafts = _cascade(run, state, full)
         else:
             drafts = [Draft(state.id, RECORDED_AS[verdict], full)]
         run.append(*drafts)
         return run.fold.operations[state.id]
+
+
+def _pin_in(run: Trajectory, state: OperationState, verdict: Verdict) -> str:
+    """Give the pin that stands in the way: the operation, or one that would go with it."""
+    pins = [f"{loop}#{c.stretch}" for loop, c in run.fold.carried.items()]
+    below = [p for p in pins if p.startswith(state.id + "/") and verdict is Verdict.INVALIDATE]
+    return next((p for p in pins if p == state.id), "") or next(iter(below), "")
 
 
 def _cascade(run: Trajectory, state: OperationState, body: Mapping[str, Any]) -> list[Draft]:

@@ -152,7 +152,13 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> di
         and s.outcome(now) is Outcome.COMPLETED
         and not s.id.startswith(op.id + "/")
     ]
-    if not later:
+    retired = {
+        f"{loop}#{c.stretch}": c.counts.get((Outcome.COMPLETED, Effect.EXTERNAL), 0)
+        for loop, c in run.fold.carried.items()
+        if c.seq > state.first_seq and not loop.startswith(op.id + "/")
+    }
+    n = len(later) + sum(retired.values())
+    if not n:
         return {}
     try:
         old = values.decode(state.former, run.artifacts)
@@ -162,8 +168,10 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> di
     if same:
         return {}
     change = Change(RESULT, before, values.preview(value), state.former[:64], op.id)
-    happened = ", ".join(s.id for s in later[:3]) + (", ..." if len(later) > 3 else "")
-    told = f"{len(later)} completed effects after it stand on the old result: {happened}"
+    names = [f"before {pin}" for pin, effects in retired.items() if effects]
+    names += [s.id for s in later]
+    happened = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    told = f"{n} completed effects after it stand on the old result: {happened}"
     return {"differs": {**_told([change]), "cost": told}}
 
 

@@ -65,6 +65,7 @@ def open_run(
     expect: Iterable[str] = (),
     adopt: str | None = None,
     allow_network_fs: bool = False,
+    whole: bool = False,
     role: str = "runner",
     terms: Terms = _AS_RECORDED,
     surroundings: Surroundings = SCRIPT,
@@ -74,7 +75,7 @@ def open_run(
     """Open a run: take its lease, load and validate its journal, and record the opening.
 
     A reader records nothing; an operator settles and executes nothing; a runner is found by
-    decorated steps.
+    decorated steps. `whole` reads what pins have retired as well, and checks it.
     """
     clock, expect = clock or Clock(), tuple(expect)
     adopt = None if adopt is None else Adoption(adopt)
@@ -96,7 +97,9 @@ def open_run(
         surroundings.say(f"warning: {warning}")
     lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
     try:
-        run = _open_journal(name, folder, lease, role, expect, terms, surroundings, clock, adopt)
+        run = _open_journal(
+            name, folder, lease, role, expect, terms, surroundings, clock, adopt, whole
+        )
     except BaseException:
         lease.release()
         raise
@@ -161,10 +164,13 @@ def _open_journal(
     surroundings: Surroundings,
     clock: Clock,
     adopt: str | None,
+    whole: bool,
 ) -> Run:
     head, artifacts = Head(folder / "head"), _OpenedLate(folder / "artifacts")
     wallet, account = Wallet(terms.credentials), None
-    journal = open_journal(folder / "journal.duckdb", run=name, head=head, clock=clock.now)
+    journal = open_journal(
+        folder / "journal.duckdb", run=name, head=head, clock=clock.now, whole=whole
+    )
     try:
         fold = recovery.load(journal)
         drafts = _adoption(name, folder, fold, role, adopt)

@@ -178,8 +178,25 @@ class Trajectory:
                     state = self.fold.apply(record)
                     if state is not None:
                         self._note(state)
+                    if record.kind is Kind.PINNED:
+                        self._let_go(self.fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records
+
+    def _let_go(self, retired: Iterable[str]) -> None:
+        """Forget what is kept beside the fold of operations that a pin has retired."""
+        for op in retired:
+            self._doubtful.discard(op)
+            self._asked.discard(op)
+            for beside in (self.sources, self.previews, self.undoing, self.unloadable):
+                beside.pop(op, None)
+            if self._named is not None and op.rpartition("#")[0] not in self.fold.carried:
+                self._named.discard(named(op))
+        self.stale = [op for op in self.stale if op in self.fold.operations]
+
+    def tidy(self) -> None:
+        """Keep what the next opening has to read short; costs nothing most of the time."""
+        self._journal.tidy()
 
     def has_name(self, op: str) -> bool:
         """Tell whether an operation of this name and parent is on record."""

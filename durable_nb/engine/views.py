@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import permits
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
+from durable_nb.engine.retired import NOTHING, Retired
 from durable_nb.engine.usage import outside_text
 from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Kind, Outcome
@@ -270,6 +271,8 @@ class StatusView:
         What was spent of what; "" where nothing is limited.
     born, updated : datetime or None
         Of the first and the last record, UTC.
+    retired : Retired
+        What stands for operations that pins have retired; they are in `counts` and `usd`.
     """
 
     run: str
@@ -289,6 +292,7 @@ class StatusView:
     budget: str = ""
     born: datetime | None = None
     updated: datetime | None = None
+    retired: Retired = NOTHING
 
     @property
     def open(self) -> tuple[tuple[str, str], ...]:
@@ -333,7 +337,9 @@ def status_view(run: Operated) -> StatusView:
         expected=run.expected,
         doubt=str(doubted.get("why")) if doubted else "",
         copied=run.copied,
-        at_least=any(s.unpriced for s in run.states()),
+        at_least=any(s.unpriced for s in run.states())
+        or any(c.unpriced for c in run.fold.carried.values()),
+        retired=Retired.of(run.fold),
         checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
         held_by=HERE if held else "",
         budget=permits.line_of(run),
@@ -343,10 +349,10 @@ def status_view(run: Operated) -> StatusView:
 
 
 def counted(
-    found: Sequence[tuple[str, str]], expected: Sequence[str]
+    found: Sequence[tuple[str, str]], expected: Sequence[str], retired: Retired
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Count operations, given as name and outcome; and name what was announced and not begun."""
-    counts = dict.fromkeys(map(str, Outcome), 0)
+    counts = {str(outcome): retired.counts.get(str(outcome), 0) for outcome in Outcome}
     for _, outcome in found:
         counts[outcome] += 1
     reached = {name for name, _ in found}
@@ -357,7 +363,8 @@ def counted(
 
 def counts_of(run: Trajectory) -> dict[str, int]:
     """Count the operations of a run by outcome; no value of theirs is loaded for that."""
-    return counted([(s.place.name, _outcome(run, s)) for s in run.states()], run.expected)[0]
+    found = [(s.place.name, _outcome(run, s)) for s in run.states()]
+    return counted(found, run.expected, Retired.of(run.fold))[0]
 
 
 def _outcome(run: Trajectory, state: OperationState) -> str:
@@ -375,16 +382,17 @@ def assemble(
     expected: Sequence[str],
     doubt: str,
     copied: bool,
+    retired: Retired,
     **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
-    counts, waiting = counted([(v.name, v.outcome) for v in views], expected)
+    counts, waiting = counted([(v.name, v.outcome) for v in views], expected, retired)
     not_begun = "expected, not begun"
-    rows = _tree(views) + [
+    rows = _tree(views, retired) + [
         StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, name, not_begun)
         for name in waiting
     ]
-    money = [v.usd for v in views if v.usd is not None]
+    money = [usd for usd in (retired.usd, *(v.usd for v in views)) if usd is not None]
     return StatusView(
         counts=counts,
         rows=tuple(rows),
@@ -394,12 +402,13 @@ def assemble(
         expected=waiting,
         doubt=doubt,
         copied=copied,
+        retired=retired,
         run=run,
         **facts,
     )
 
 
-def _tree(views: Sequence[OperationView]) -> list[StatusRow]:
+def _tree(views: Sequence[OperationView], retired: Retired) -> list[StatusRow]:
     """Order operations under their parents, branches included, by when they first began."""
     order = {v.id: (v.row,) for v in views}
     for v in sorted(views, key=lambda v: v.row):
@@ -413,7 +422,7 @@ def _tree(views: Sequence[OperationView]) -> list[StatusRow]:
             parent = parent.rpartition("/")[0]
         label = v.id[len(v.parent) + 1 :] if v.parent in known else v.id
         depth = depth if v.parent in known or not v.parent else 0
-        rows.append(StatusRow(depth, _sign(v), v.outcome, v, label, _note(v)))
+        rows.append(StatusRow(depth, _sign(v), v.outcome, v, label, _note(v, retired)))
     return rows
 
 
@@ -421,8 +430,8 @@ def _sign(view: OperationView) -> str:
     return SIGNS["live"] if view.live else SIGNS[view.outcome]
 
 
-def _note(view: OperationView) -> str:
-    parts = []
+def _note(view: OperationView, retired: Retired) -> str:
+    parts = retired.note(view.id)
     if view.live:
         parts.append("running")
     elif view.source == "record":

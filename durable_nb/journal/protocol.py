@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from durable_nb.journal.pins import Loaded
 from durable_nb.model.records import Draft, Record
 
 
@@ -30,12 +31,20 @@ class Journal(Protocol):
         """Give every record, checked and in order."""
         ...
 
+    def resume(self) -> Loaded:
+        """Give what a resume has to know: what pins have retired may be left out."""
+        ...
+
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
         """Add records in one transaction; unless lazy, they are durable once it returns."""
         ...
 
     def flush(self) -> None:
         """Make every lazy record durable."""
+        ...
+
+    def tidy(self) -> None:
+        """Do what makes the next opening quick, if it is time for that."""
         ...
 
     def close(self) -> None:

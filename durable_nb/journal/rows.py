@@ -113,10 +113,16 @@ def _body(row: Row) -> dict[str, Any]:
 
 def check_chain(rows: Sequence[Row]) -> None:
     """Check that seq runs 1..n without gaps and that no epoch falls; raises `BadRow`."""
-    epoch = 0
     for place, row in enumerate(rows, start=1):
         if row.seq != place:
             raise BadRow(f"record {place} is missing or doubled (found {row.seq} in its place).")
+    check_epochs(rows)
+
+
+def check_epochs(rows: Sequence[Row]) -> None:
+    """Check that no epoch falls; raises `BadRow`."""
+    epoch = 0
+    for row in rows:
         if row.epoch < epoch:
-            raise BadRow(f"record {place} has epoch {row.epoch} after epoch {epoch}.")
+            raise BadRow(f"record {row.seq} has epoch {row.epoch} after epoch {epoch}.")
         epoch = row.epoch

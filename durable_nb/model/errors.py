@@ -396,11 +396,16 @@ class VerdictRefused(DurableError):
 class OperationMissing(DurableError):
     """No operation of that id, name or row is on record."""
 
-    def __init__(self, op: str, near: Sequence[str] = ()) -> None:
-        super().__init__(op, near)
-        self.op, self.near = op, tuple(near)
+    def __init__(self, op: str, near: Sequence[str] = (), retired: bool = False) -> None:
+        super().__init__(op, near, retired)
+        self.op, self.near, self.retired = op, tuple(near), retired
 
     def __str__(self) -> str:
+        if self.retired:
+            return (
+                f"{self.op!r} was retired by a pin of its loop, so nothing can be said of it any "
+                "more. Its history is there: `history`."
+            )
         near = f" Close: {', '.join(self.near)}." if self.near else ""
         return f"no operation {self.op!r} is on record in this run.{near} `show` lists them all."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from durable_nb.model import identity
+from durable_nb.model import identity, retiring
 from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
     DECISIVE,
@@ -20,6 +21,7 @@ from durable_nb.model.outcomes import (
     Outcome,
     RunStatus,
 )
+from durable_nb.model.pins import Carried, is_retired
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.spending import ENDS, NO_BILL, NOTHING_SPENT, Bill, Totals
 from durable_nb.model.waits import Wait
@@ -35,6 +37,7 @@ _RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
 _RESULTS: Final = frozenset(
     {
         Kind.COMPLETED,
+        Kind.PINNED,
         Kind.CONFIRMED,
         Kind.KEPT,
         Kind.DUPLICATE,
@@ -268,14 +271,19 @@ class Fold:
     decided : dict
         What a person decided about a change (facet, digest before, digest after): `KEPT` or
         `RERUN`. The same change in what follows needs no second answer.
-    containers : set of str
-        Identities that others are below of.
+    containers : dict
+        Identities that others are below of, and which those are.
     forked : Mapping or None
         Of what run this one is a fork: ``of, of_id, at, seq``; `None` of all others.
     spending : Totals
-        What all attempts have cost.
+        What all attempts have cost, those of retired operations included.
     held : dict
         Signals that came before anything waited for them, by name.
+    carried : dict
+        What each loop has retired, by the loop's identity. No operation of that is in
+        `operations`, however the records were loaded.
+    dropped : tuple of str
+        What the last pin has retired, for those who keep things beside.
     """
 
     operations: dict[str, OperationState] = field(default_factory=dict)
@@ -292,15 +300,25 @@ class Fold:
     terms: dict[str, Any] = field(default_factory=dict)
     known: dict[str, FacetSet] = field(default_factory=dict)
     decided: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
-    containers: set[str] = field(default_factory=set)
+    containers: dict[str, set[str]] = field(default_factory=dict)
     spending: Totals = NOTHING_SPENT
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _first_seqs: list[int] = field(default_factory=list)
+    carried: dict[str, Carried] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    _first_seqs: array[int] = field(default_factory=lambda: array("q"))
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Fold:
-        """Fold a whole journal."""
-        fold = cls()
+    def of(cls, records: Iterable[Record], retired_seqs: Iterable[int] = ()) -> Fold:
+        """Fold a journal: whole, or without what its pins have retired.
+
+        Parameters
+        ----------
+        records : iterable of Record
+            In order.
+        retired_seqs : iterable of int
+            The first record of each operation that was left out, so that row numbers stay.
+        """
+        fold = cls(_first_seqs=array("q", sorted(retired_seqs)))
         for record in records:
             fold.apply(record)
         return fold
@@ -313,6 +331,8 @@ class Fold:
             self._apply_run(record)
             return None
         state = self.operations.get(record.op)
+        if state is None and is_retired(record.op, self.carried):
+            return None  # a late remark: the history has it
         if state is None:
             effect = Effect(record.body.get("effect", Effect.EXTERNAL))
             state = OperationState(record.op, record.seq, effect)
@@ -320,7 +340,7 @@ class Fold:
             self.operations[record.op] = state
             if record.op.rpartition("/")[0] not in self.containers:
                 self.spending = self.spent_above(record.op)
-                self.containers.update(_above(record.op))
+            self._put_below(record.op)
         if record.kind in _DECISIONS and record.body.get("actor") != "policy":
             for facet, _, after, old, new in record.body.get("rows") or ():
                 if not facet.startswith(OWN_FACETS):
@@ -337,7 +357,37 @@ class Fold:
             self.spending = self.spending.moved(
                 bill.share(container=inner), state.bill.share(container=inner)
             )
+        if record.kind is Kind.PINNED:
+            self._retire(record)
         return state
+
+    def _put_below(self, op: str) -> None:
+        """Note what an operation is below of."""
+        for above in _above(op):
+            known = above in self.containers
+            self.containers.setdefault(above, set()).add(op)
+            if known:
+                break
+            op = above
+
+    def _retire(self, record: Record) -> None:
+        """Let go of what a pin has retired; what it cost stays in the pin's own numbers."""
+        self.dropped = retiring.retire(self, record)
+        for facet, old, new, kind in record.body.get("decided") or ():
+            self.decided[facet, old, new] = Kind(kind)
+        if record.body.get(ACCOUNT):
+            self.terms[ACCOUNT] = record.body[ACCOUNT]
+
+    def decisions(self) -> dict[str, Any]:
+        """Give what a pin repeats of what was decided: some of it may be retired by the pin."""
+        if not self.decided:
+            return {}
+        told = [[*change, str(kind)] for change, kind in self.decided.items()]
+        return {"decided": told, ACCOUNT: self.terms.get(ACCOUNT)}
+
+    def retired(self, op: str) -> bool:
+        """Tell whether a pin has retired an operation of this identity."""
+        return is_retired(op, self.carried)
 
     def spent_above(self, op: str) -> Totals:
         """Give what is spent once an operation is on record: those above it are no calls then."""

@@ -69,6 +69,11 @@ def parse(op: str) -> Place:
     )
 
 
+def is_id(text: str) -> bool:
+    """Tell whether a text is the identity of an operation."""
+    return all(_PART.match(part) for part in text.split("/"))
+
+
 def idempotency_key(run_id: str, op: str, generation: int) -> str:
     """Derive the key that an effect carries: stable over attempts, kernels and a denial.
 

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     UNRECORDED = "unrecorded"  #: the body returned, but its result could not be recorded
     OBSERVED = "observed"  #: the program saw the failure and went on, so it is history
     COMPLETED = "completed"  #: the body returned and its result is on record
+    PINNED = "pinned"  #: a loop's state is on record, and what lies before it is retired
     CONFIRMED = "confirmed"  #: verdict: it happened, with this result
     DENIED = "denied"  #: verdict: it did not happen
     INVALIDATED = "invalidated"  #: verdict: the result no longer counts
@@ -79,6 +80,7 @@ DECISIVE: Final = frozenset(
         Kind.UNRECORDED,
         Kind.OBSERVED,
         Kind.COMPLETED,
+        Kind.PINNED,
         Kind.CONFIRMED,
         Kind.DENIED,
         Kind.INVALIDATED,
@@ -103,6 +105,7 @@ _ROWS: Final[Mapping[Kind | None, tuple[Outcome, Outcome, Outcome]]] = {
     Kind.UNRECORDED: (_I, _I, _U),
     Kind.OBSERVED: (_C, _C, _C),
     Kind.COMPLETED: (_C, _C, _C),
+    Kind.PINNED: (_C, _C, _C),
     Kind.CONFIRMED: (_C, _C, _C),
     Kind.DENIED: (_I, _I, _I),
     Kind.INVALIDATED: (_I, _I, _I),

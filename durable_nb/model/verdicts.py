@@ -73,6 +73,9 @@ VERDICTS: Final[Mapping[tuple[Verdict, Outcome], str]] = MappingProxyType(
     }
 )
 
+#: Verdicts after which an operation is done again.
+REDOES: Final = frozenset({Verdict.INVALIDATE, Verdict.RERUN})
+
 #: Verdict records: a second verdict of the same question finds it settled by the first.
 SETTLED: Final[Mapping[Kind, frozenset[Verdict]]] = MappingProxyType(
     {

@@ -121,6 +121,7 @@ def test_unbounded_replay(bench: Bench, when: str, turns: int) -> None:
 
     A loop of 1,001 turns that is done is one value; one that was cut short replays its turns, and
     the report says how many each resume replays, and advises to pin it.
+    One that pins its state, below, replays nothing of what lies before its last pin.
     """
     assert bench.run(LOOP, when).killed
     line = dnb.watch("r", store=bench.store).report().about("resume")
@@ -136,3 +137,29 @@ def test_unbounded_replay(bench: Bench, when: str, turns: int) -> None:
     seen = bench.run(LOOP, "go").ok().facts
 
     assert seen == {"total": sum(range(1001)), "decoded": turns, "came_to": turns + 1}
+
+
+PINNED_LOOP = LOOP.replace(
+    LOOP[LOOP.index("    with run.step") :],
+    """
+    with run.pinned("loop", 0) as loop:
+        resumed = loop.turn
+        for n in range(loop.turn, 300):
+            loop.pin(loop.state + run.step("turn", effect="none").call(turn, n).n)
+            if mode == "die inside" and n == 249:
+                run.step("turn", effect="none").call(turn, n + 1)
+                die()
+    tell(total=loop.state, resumed=resumed, decoded=len(decoded), known=len(run.fold.operations))
+""",
+)
+
+
+def test_unbounded_replay_of_a_pinned_loop(bench: Bench) -> None:
+    """A loop that pins its state goes on from its last pin: what lies before it is not loaded."""
+    assert bench.run(PINNED_LOOP, "die inside").killed
+
+    seen = bench.run(PINNED_LOOP, "go").ok().facts
+
+    assert seen["total"] == sum(range(300))
+    assert (seen["resumed"], seen["known"]) == (250, 1)
+    assert seen["decoded"] <= 2 * 50  # its own turns, at most: live results are decoded as well

@@ -36,6 +36,34 @@ INSERT INTO j.main.records VALUES (?, ?, ?, ?, ?, ?)
 -- which costs nothing, where a sort in here would cost memory.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records
 
+-- name: last_pin
+-- The last pin of the loops that were not found yet; a group over all pins takes ten times as long.
+SELECT arg_max(op, seq), max(seq) FROM j.main.records WHERE kind = 'pinned' AND NOT ({known})
+
+-- name: last_pins
+-- The last pin of each loop, where there are many. What is left of a stretch without its number
+-- (`turns#`) begins the identity of all its stretches, and of what is below them.
+SELECT rtrim(op, '0123456789') AS stretches, max(seq) FROM j.main.records
+ WHERE kind = 'pinned' GROUP BY stretches
+
+-- name: extent
+-- Without gaps these three agree: a quick look at what is not read.
+SELECT count(*), min(seq), max(seq) FROM j.main.records
+
+-- name: unretired
+-- What lies before the last pin and was not retired by one: seq alone, because a scan of the bodies
+-- takes ten times as long.
+SELECT seq FROM j.main.records WHERE seq < $pin AND NOT ({retired})
+
+-- name: records_at
+-- Those. What lies after is read by `tail`: one condition on both would read all bodies.
+SELECT seq, op, kind, ts, epoch, body FROM j.main.records
+ WHERE seq IN (SELECT unnest($seqs::BIGINT[]))
+
+-- name: retired_seqs
+-- When each operation began that a pin has retired: row numbers go on counting it.
+SELECT min(seq) AS first FROM j.main.records WHERE {retired} GROUP BY op
+
 -- name: tail
 -- What lies after the last acknowledged record: read again after any failed commit.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records WHERE seq > $seq ORDER BY seq

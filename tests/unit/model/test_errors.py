@@ -16,7 +16,7 @@ VALUES = {
     "path": "p", "found": "f", "advice": "a", "op": "s#1", "cause": "c", "unknown": True,
     "replayed": False, "step": "s", "where": "", "parent": "p#1", "effect": "external",
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
-    "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
+    "verdict": "confirm", "by": "b", "near": (), "retired": False, "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
     "missing": ("a:read", "b's \"own\""), "spent": ("usd",), "told": "$5.00 of $5.00",
     "outputs": ("a", "b"), "declared": False, "more": "m", "reason": "r", "wait": "sleep#1",
 }  # fmt: skip

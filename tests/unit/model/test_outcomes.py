@@ -11,6 +11,7 @@ from durable_nb.model.verdicts import VERDICTS, Verdict
 from durable_nb.model.waits import FITS, Wait
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING_CARRIED = {"totals": [0] * 7, "counts": {}, "unpriced": 0}
 C, I, U = Outcome.COMPLETED, Outcome.INCOMPLETE, Outcome.UNKNOWN
 
 #: The table of the design, written down a second time by hand: none, idempotent, external.
@@ -23,6 +24,7 @@ EXPECTED = {
     Kind.UNRECORDED: (I, I, U),
     Kind.OBSERVED: (C, C, C),
     Kind.COMPLETED: (C, C, C),
+    Kind.PINNED: (C, C, C),
     Kind.CONFIRMED: (C, C, C),
     Kind.DENIED: (I, I, I),
     Kind.INVALIDATED: (I, I, I),
@@ -55,8 +57,8 @@ def test_the_fold_agrees_with_the_table_for_every_pair_of_records(first, second,
     fold = Fold.of(
         [
             record(1, Kind.INTENDED, effect=effect),
-            record(2, first, effect=effect, result="1"),
-            record(3, second, effect=effect, result="2"),
+            record(2, first, effect=effect, result="1", carried=NOTHING_CARRIED),
+            record(3, second, effect=effect, result="2", carried=NOTHING_CARRIED),
         ]
     )
 
