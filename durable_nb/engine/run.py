@@ -118,8 +118,11 @@ class Run(Operated):
         *,
         inputs: dict[str, Any],
         code: Code,
+        independent: bool = False,
     ) -> Callable[[], Operation]:
         """Take an occurrence and give a maker of attempts at it.
+
+        An `independent` one is a branch of its own: its doubts stop what is below it, and no more.
 
         Raises
         ------
@@ -152,9 +155,11 @@ class Run(Operated):
         def make() -> Operation:
             with_files = self.with_files(options, known)  # an attempt reads what is there by then
             looked = (code, found)
-            return Operation(
+            op = Operation(
                 self, scope, taken, options, inputs, with_files, looked, origin, lineage, advice
             )
+            op.branch = taken if independent else op.branch
+            return op
 
         return make
 
@@ -227,6 +232,7 @@ class Run(Operated):
         *,
         key: Callable[[Any], Any] | None = None,
         limit: int = 8,
+        independent: bool = False,
         **options: Any,
     ) -> Any:
         """Journal one call for each item, several at once.
@@ -241,6 +247,9 @@ class Run(Operated):
             Gives each item's key; without it, items are told apart by their order.
         limit : int
             How many run at once.
+        independent : bool
+            Whether each call is a branch of its own: an error, a doubt or a question of one item
+            does not keep the others from being called, now or on a resume.
         **options
             Step options.
 
@@ -248,9 +257,12 @@ class Run(Operated):
         -------
         list
             Results in the order of the items. The first error is raised once those in flight
-            have ended.
+            have ended; with `independent`, once all have been called, and all that is unknown
+            then is one `UnknownOutcome`.
         """
-        return fanout.run_map(self, fn, items, key=key, limit=limit, options=options)
+        return fanout.run_map(
+            self, fn, items, key=key, limit=limit, independent=independent, options=options
+        )
 
     def stage(
         self, name: str, *, outputs: Iterable[str], validate: Any = None, **options: Any
@@ -277,7 +289,7 @@ class Run(Operated):
         return make_stage(self, name, outputs, validate, options)
 
     @contextmanager
-    def branch(self, name: str, *, key: object = None) -> Iterator[None]:
+    def branch(self, name: str, *, key: object = None, independent: bool = False) -> Iterator[None]:
         """Open a scope of its own, so that concurrent loops count apart.
 
         Parameters
@@ -286,6 +298,9 @@ class Run(Operated):
             Part of the identity of every operation in it.
         key : str or int, optional
             Tells branches of one name apart.
+        independent : bool
+            Whether what is unknown or undecided in it stops new operations in it alone, and not
+            in the whole run. Catch `UnknownOutcome` around it to go on with the next one.
         """
         frame = frame_of(self)
         options = Options().with_({"key": key} if key is not None else {})
@@ -299,9 +314,10 @@ class Run(Operated):
                     not any(s.id.startswith(op + "/") for s in self.fold.operations.values())
                 ),
             )
-        before = set_frame(
-            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage, frame)
+        inner = Scope(
+            taken, frame.scope.effect, branch=taken if independent else frame.scope.branch
         )
+        before = set_frame(Frame(self, inner, frame.operation, frame.lineage, frame))
         try:
             yield
         finally:

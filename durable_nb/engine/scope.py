@@ -116,11 +116,15 @@ class Scope:
         Of the operation it belongs to: only `none` may open children.
     advice : str
         What to change when a child is refused here.
+    branch : str
+        The innermost independent branch around it; "" where there is none. Those further out need
+        not be kept: an identity holds the identities of all that it is below of.
     """
 
     id: str = ""
     effect: Effect = Effect.NONE
     advice: str = ""
+    branch: str = ""
     _claims: dict[tuple[str, str | None], _Claim] = field(default_factory=dict)
     _failures: dict[str, _Failure] = field(default_factory=dict)
 

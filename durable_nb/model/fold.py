@@ -127,6 +127,11 @@ class OperationState:
         return self.question or self.differs
 
     @property
+    def branch(self) -> str:
+        """The innermost independent branch that it is in; "" where there is none."""
+        return str(self.intent.get("branch", ""))
+
+    @property
     def cell(self) -> str:
         """The cell that called it, at the root of the run."""
         return str(self.intent.get("cell", ""))
