@@ -18,7 +18,7 @@ VALUES = {
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
     "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
     "missing": ("a:read", "b's \"own\""), "spent": ("usd",), "told": "$5.00 of $5.00",
-    "outputs": ("a", "b"), "declared": False,
+    "outputs": ("a", "b"), "declared": False, "branch": "b#1", "reason": "look", "at": "then",
 }  # fmt: skip
 
 CLASSES = [
