@@ -28,7 +28,7 @@ from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
 from durable_nb.journal.errors import ArchiveRefused
-from durable_nb.model.control import BudgetExceeded, ScopeDenied
+from durable_nb.model.control import BudgetExceeded, RunPaused, ScopeDenied
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -243,6 +243,7 @@ __all__ = [
     "RunDamaged",
     "RunHeld",
     "RunMissing",
+    "RunPaused",
     "ScopeDenied",
     "Stage",
     "StaleOwner",

@@ -10,7 +10,7 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
-from durable_nb.faces import judging, keeping, look, show
+from durable_nb.faces import judging, keeping, look, pausing, show
 from durable_nb.faces.judging import run_argument
 from durable_nb.faces.output import (
     DONE,
@@ -146,7 +146,7 @@ def sql(face: Face, query: str) -> int:
 # -- settling and keeping ----------------------------------------------------------------------
 
 
-for _verb in (*judging.VERBS, *keeping.VERBS):
+for _verb in (*judging.VERBS, *pausing.VERBS, *keeping.VERBS):
     cli.add_command(_verb)
 
 

@@ -159,6 +159,16 @@ def _grant(
     return Done("granted", f"{said}; {line}" if line else said, None, more)
 
 
+def _pause(run: Run, op: object, *, reason: str = "") -> Done:
+    run.pause(reason)
+    return Done("paused", "what is in flight finishes, and nothing new begins in it", None)
+
+
+def _unpause(run: Run, op: object, *, reason: str = "") -> Done:
+    run.unpause(reason)
+    return Done("unpaused", "it goes on when its cell is run again", None)
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -226,6 +236,8 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "accept": _accept,
         "adopt": _adopt,
         "grant": _grant,
+        "pause": _pause,
+        "unpause": _unpause,
         "dependants": _dependants,
         "unknown": _unknown,
         "history": _history,
@@ -235,7 +247,9 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
 #: Verbs that give no verdict.
 ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "unknown"})
+_WHOLE: Final = frozenset(
+    {"accept", "adopt", "facets", "grant", "history", "pause", "unknown", "unpause"}
+)
 #: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
 _CALLS_OUT: Final = frozenset({"reconcile"})
 

@@ -20,6 +20,7 @@ from durable_nb.engine import permits, standing
 from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.loading import recorded_value, why_lost
+from durable_nb.engine.pausing import refuse_paused
 from durable_nb.model.errors import (
     DuplicateStep,
     JournalDamaged,
@@ -219,8 +220,9 @@ def _may_run(op: Operation, state: OperationState | None) -> bool:
 
 
 def _refuse_blocked(op: Operation, state: OperationState | None) -> None:
-    """Refuse while something is unknown, lost or undecided elsewhere in the run."""
+    """Refuse while the run is paused, or something in it is unknown, lost or undecided."""
     run = op.run
+    refuse_paused(op, state)
     doubts = [s for s in run.unknown_states() if blocks(s, op)]
     if doubts and op.undoes is None:
         views, branch = [run.view(s) for s in doubts], branch_of(doubts)

@@ -246,6 +246,8 @@ class Fold:
     decided : dict
         What a person decided about a change (facet, digest before, digest after): `KEPT` or
         `RERUN`. The same change in what follows needs no second answer.
+    paused : Mapping or None
+        Who paused the run (``actor``), when (``at``) and why (``reason``).
     containers : set of str
         Identities that others are below of.
     spending : Totals
@@ -258,6 +260,7 @@ class Fold:
     born_at: datetime | None = None
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
+    paused: Mapping[str, Any] | None = None
     run_id: str = ""
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
@@ -343,10 +346,11 @@ class Fold:
             case Kind.DEFINED:
                 found = FacetSet.recorded(record.body)
                 self.known[found.digest] = found
-            case Kind.DOUBTED:
-                self.doubted = record.body
-            case Kind.ACCEPTED:
-                self.doubted = None
+            case Kind.DOUBTED | Kind.ACCEPTED as kind:
+                self.doubted = record.body if kind is Kind.DOUBTED else None
+            case Kind.PAUSED | Kind.UNPAUSED as kind:
+                said = {**record.body, "at": record.ts}
+                self.paused = said if kind is Kind.PAUSED else None
             case Kind.GRANTED:
                 self._grant(record.body)
             case _:
@@ -406,7 +410,8 @@ def _above(op: str) -> Iterator[str]:
 
 
 def status_of(fold: Fold, held: bool, unknown: int) -> RunStatus:
-    """Tell where a run stands; a run at rest with something unknown waits for a person."""
+    """Tell where a run stands; at rest, paused or with something unknown, it waits for a person."""
     status = RUN_STATUS[fold.kind or Kind.BORN, held]
     at_rest = status in {RunStatus.CLOSED, RunStatus.FAILED, RunStatus.CRASHED}
-    return RunStatus.WAITING if unknown and at_rest and fold.kind is Kind.CLOSED else status
+    doubtful = unknown and fold.kind is Kind.CLOSED
+    return RunStatus.WAITING if at_rest and (doubtful or fold.paused) else status

@@ -39,6 +39,8 @@ HELP: Final = """\
 %durable compensate OP [--reason R]      take its effect back, by the compensate= of its step
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
                                          it may do, or spend, more than is recorded
+%durable pause [--reason R]              nothing new begins, in any kernel, until it is let go on
+%durable unpause [--reason R]            let a paused run go on
 %durable facets [OP]                     what recorded results depend on, and what is not watched
 %durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
@@ -70,6 +72,8 @@ class Verbs:
             "rerun": self._rerun,
             "compensate": self._compensate,
             "grant": self._grant,
+            "pause": self._pause,
+            "unpause": self._unpause,
             "facets": self._facets,
             "accept": self._accept,
             "help": self._help,
@@ -215,6 +219,25 @@ class Verbs:
         run.grant(*scopes, budget=budget or None, reason=reason)
         what = [*scopes, *(f"{name} {amount:g}" for name, amount in budget.items())]
         print(f"run {run.name}: granted {', '.join(what)}")
+
+    def _pause(self, rest: str) -> None:
+        run, reason = self._reasoned(rest, "pause")
+        run.pause(reason)
+        print(f"run {run.name}: paused; what is in flight finishes, and nothing new begins")
+
+    def _unpause(self, rest: str) -> None:
+        run, reason = self._reasoned(rest, "unpause")
+        run.unpause(reason)
+        print(f"run {run.name}: it goes on when its cell is run again")
+
+    def _reasoned(self, rest: str, verb: str) -> tuple[Run | Watched, str]:
+        """Take the line of a verb that is about a run, with a reason or without."""
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        if rest:
+            example = f'%durable {verb} --reason "R"'
+            raise UsageError(f"it is the run, not {rest}. Example: {example}. Nothing was changed.")
+        return run, reason
 
     def _facets(self, rest: str) -> None:
         run, rest = self._target(rest)

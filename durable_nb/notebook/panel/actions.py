@@ -19,6 +19,10 @@ SETTLED_LINE: Final = "Settled. Run the cell again."
 #: The action that is about the run itself: its records are lost.
 ACCEPT: Final = "accept"
 
+#: The actions of the button beside the run's name.
+PAUSE: Final = "pause"
+UNPAUSE: Final = "unpause"
+
 #: Action -> the verb of `durable_nb.engine.inbox`, and which of the click's texts it takes.
 ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.CONFIRM: ("confirm", ("result", "evidence")),
@@ -28,6 +32,8 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.RERUN: ("rerun", ("reason",)),
     CHECK: ("reconcile", ()),
     ACCEPT: ("accept", ("reason",)),
+    PAUSE: ("pause", ("reason",)),
+    UNPAUSE: ("unpause", ()),
 }
 #: What a verb cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, tuple[str, str]]] = {
@@ -109,7 +115,8 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     what = f"{op}: {told['verdict']}" if op else str(told["verdict"])
     if told["verdict"] == "undecided":
         return Answer(False, f"{what}; {told['said']}.")
-    return Answer(True, f"{what}; {told['said']}. {SETTLED_LINE}")
+    after = "" if action in {PAUSE, UNPAUSE} else f" {SETTLED_LINE}"
+    return Answer(True, f"{what}; {told['said']}.{after}")
 
 
 def parse_result(text: str) -> Any:

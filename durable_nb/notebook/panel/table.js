@@ -133,11 +133,16 @@ class View {
     const header = this.model.get("header");
     const counts = header.counts ?? {};
     this.elapsed = make("span", "dnb-elapsed");
+    const action = header.paused ? "unpause" : "pause";
+    this.pause = button("", `dnb-${action}`, this.guard(() => {
+      if (!this.stale && !this.waiting("")) this.ask(action, "");
+    }));
+    this.pause.dataset.says = header.paused ? "Go on" : "Pause";
     this.head.replaceChildren(
       make("span", "dnb-run", `run ${header.run}`),
       make("span", `dnb-status dnb-status-${header.status}`, header.status),
       ...(header.spending ? [make("span", "dnb-spending", header.spending)] : []),
-      this.elapsed,
+      this.elapsed, this.pause,
     );
     this.bar.replaceChildren(
       ...WORDS.filter((word) => counts[word]).map((word) => {
@@ -397,6 +402,11 @@ class View {
   }
 
   drawQueued() {
+    const asking = this.waiting("");
+    if (this.pause) {
+      this.pause.disabled = Boolean(asking) || this.stale;
+      this.pause.textContent = asking ? "queued" : this.pause.dataset.says;
+    }
     const waiting = this.chosen && this.waiting(this.chosen);
     const box = this.detail.querySelector(".dnb-actions");
     if (box) box.disabled = Boolean(waiting || this.still) || this.stale;
