@@ -107,8 +107,25 @@ def test_a_doubt_is_raised_before_an_error_that_a_framework_may_swallow(open_run
             return super().send(n)
 
     with open_run() as run, pytest.raises(dnb.UnknownOutcome) as doubt:
-        mails(run, Mixed(effects, 4), not_applied=(KeyError,))
-    assert ids(doubt.value) == ["mail[4]#1"]
+        mails(run, Mixed(effects, 4, 6), not_applied=(KeyError,))
+    assert ids(doubt.value) == ["mail[4]#1", "mail[6]#1"]
+
+
+def test_a_run_that_is_closed_meanwhile_stops_independent_items_too(open_run, effects):
+    """It is said before what befell an earlier item."""
+
+    class Closing(Provider):
+        def send(self, n):
+            if n == 1:
+                raise KeyError(n)
+            if n == 3:
+                run.close()
+            return super().send(n)
+
+    run = open_run()
+    with pytest.raises(dnb.RunClosed):
+        mails(run, Closing(effects), "awaiting", limit=1, not_applied=(KeyError,))
+    assert effects.count == 3
 
 
 @pytest.mark.parametrize("spelling", ["blocking", "awaiting"])
@@ -186,7 +203,7 @@ def test_a_branch_that_is_not_independent_stops_the_run(open_run, effects):
 
 def test_an_outer_doubt_stops_an_inner_branch_and_not_the_other_way_round(open_run, effects):
     """Independent branches nest, and a plain one between them changes nothing."""
-    send = Provider(effects, "inner", "outer").send
+    send = Provider(effects, "inner", "outer", "plain").send
     with open_run() as run:
         with run.branch("outer", independent=True):
             with run.branch("plain"), run.branch("inner", independent=True):
@@ -200,7 +217,13 @@ def test_an_outer_doubt_stops_an_inner_branch_and_not_the_other_way_round(open_r
                     run.step("mail").call(send, "other")
         assert ids(doubt.value) == ["outer#1/mail#1"]
         run.step("mail").call(send, "root")
-    assert effects.lines == ["mail inner", "mail beside", "mail outer", "mail root"]
+        with run.branch("second", independent=True), run.branch("plain"):
+            with pytest.raises(dnb.UnknownOutcome) as doubt:
+                run.step("mail").call(send, "plain")
+        assert doubt.value.branch == "second#1"
+        run.step("end").call(send, "end")
+    sent = ["inner", "beside", "outer", "root", "plain", "end"]
+    assert effects.lines == [f"mail {which}" for which in sent]
 
 
 def test_a_doubt_outside_of_all_branches_stops_every_branch(open_run, effects):
