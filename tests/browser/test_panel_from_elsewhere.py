@@ -69,6 +69,48 @@ def test_a_second_notebook_watches_a_live_run_and_settles_it(notebook):
     assert owner.lines() == ["A-17"]
 
 
+WORKER = """\
+import time
+def serve(n):
+    with open('ledger', 'a') as f: f.write(f'{n}\\n')
+    time.sleep(0.2)
+def serve_all(count=600):
+    for n in range(count):
+        run.step('serve', key=n, effect='none').call(serve, n)
+try:
+    serve_all()
+except dnb.RunPaused as stop:
+    print(stop)"""
+
+
+def test_a_second_notebook_pauses_a_live_run_and_lets_it_go_on(notebook):
+    """Its owner blocks in a loop, and stops before its next step within two seconds."""
+    owner = notebook("owner", [OWNER[0], WORKER])
+    owner.run_all(wait=False)
+    owner.wait_for("ledger")
+    watcher = notebook("watcher", WATCHER)
+    watcher.run_all()
+    panel = watcher.panel()
+    button = panel.locator(".dnb-head button")
+    expect(button).to_have_text("Pause")
+    panel.scroll_into_view_if_needed()
+    button.dblclick()
+    begun = time.monotonic()
+    expect(button).to_have_text("Go on")
+    assert time.monotonic() - begun < 2
+    expect(panel.locator(".dnb-notes")).to_contain_text("paused: nothing new begins in it")
+    watcher.shot("1-paused")
+    owner.settle()
+    expect(owner.page.locator(".jp-OutputArea").last).to_contain_text("the run is paused")
+    served = owner.lines()
+    assert len(served) == len(set(served)) < 600
+
+    button.click()
+    expect(button).to_have_text("Pause")
+    expect(panel.locator(".dnb-notes")).not_to_contain_text("paused")
+    watcher.shot("2-goes-on")
+
+
 BLOCK = """\
 import os
 os.environ['DURABLE_STORE'] = 'store'

@@ -134,9 +134,12 @@ class View {
     const counts = header.counts ?? {};
     this.elapsed = make("span", "dnb-elapsed");
     const action = header.paused ? "unpause" : "pause";
+    if (this.pause?.dataset.action !== action) this.pauseAt = performance.now();
     this.pause = button("", `dnb-${action}`, this.guard(() => {
-      if (!this.stale && !this.waiting("")) this.ask(action, "");
+      const fresh = performance.now() - this.pauseAt < STILL_MS; // of a double click
+      if (!this.stale && !fresh && !this.waiting("")) this.ask(action, "");
     }));
+    this.pause.dataset.action = action;
     this.pause.dataset.says = header.paused ? "Go on" : "Pause";
     this.head.replaceChildren(
       make("span", "dnb-run", `run ${header.run}`),
