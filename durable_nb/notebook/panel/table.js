@@ -17,6 +17,7 @@ class View {
     this.lastSign = performance.now();
     this.headerAt = performance.now();
     this.stale = false;
+    this.pauseAt = -Infinity; // when its button last came to mean the opposite
     this.still = null; // a timer, while what was just drawn takes no clicks
 
     this.head = make("div", "dnb-head");
@@ -134,13 +135,15 @@ class View {
     const counts = header.counts ?? {};
     this.elapsed = make("span", "dnb-elapsed");
     const action = header.paused ? "unpause" : "pause";
-    if (this.pause?.dataset.action !== action) this.pauseAt = performance.now();
-    this.pause = button("", `dnb-${action}`, this.guard(() => {
-      const fresh = performance.now() - this.pauseAt < STILL_MS; // of a double click
-      if (!this.stale && !fresh && !this.waiting("")) this.ask(action, "");
-    }));
-    this.pause.dataset.action = action;
-    this.pause.dataset.says = header.paused ? "Go on" : "Pause";
+    if (this.pause?.dataset.action !== action) {
+      if (this.pause) this.pauseAt = performance.now();
+      this.pause = button("", `dnb-${action}`, this.guard(() => {
+        const fresh = performance.now() - this.pauseAt < STILL_MS; // of a double click
+        if (!this.stale && !fresh && !this.waiting("")) this.ask(action, "");
+      }));
+      this.pause.dataset.action = action;
+      this.pause.dataset.says = header.paused ? "Go on" : "Pause";
+    }
     this.head.replaceChildren(
       make("span", "dnb-run", `run ${header.run}`),
       make("span", `dnb-status dnb-status-${header.status}`, header.status),
