@@ -10,7 +10,16 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
-from durable_nb.faces import deciding, forking, judging, keeping, look, reporting, show
+from durable_nb.faces import (
+    deciding,
+    forking,
+    judging,
+    keeping,
+    look,
+    pausing,
+    reporting,
+    show,
+)
 from durable_nb.faces.judging import run_argument
 from durable_nb.faces.output import (
     DONE,
@@ -152,6 +161,7 @@ for _verb in (
     *reporting.VERBS,
     *judging.VERBS,
     *deciding.VERBS,
+    *pausing.VERBS,
     *forking.VERBS,
     *keeping.VERBS,
 ):

@@ -137,7 +137,8 @@ def _maker(
     code = (no_code, no_code())
 
     def make() -> Operation:
-        op = Operation(run, Scope(), op_id, options, {}, FacetSet(), code, _NOWHERE, extend(()))
+        scope = Scope(branch=state.branch)  # a doubt about it is one about what it takes back
+        op = Operation(run, scope, op_id, options, {}, FacetSet(), code, _NOWHERE, extend(()))
         op.undoes = undoes
         return op
 

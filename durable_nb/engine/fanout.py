@@ -6,19 +6,30 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
+from durable_nb.engine.operation import STOPS
 from durable_nb.engine.options import Options
 from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async, refuse_timeout
+from durable_nb.model.errors import (
+    DurableSignal,
+    IncompatibleCheckpoint,
+    ResultNotLoadable,
+    UnknownOutcome,
+)
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.run import Run
 
 _Make = Callable[[], "Operation"]
+_Stops = Callable[[BaseException], bool]
+
+#: Signals that are about one item, so that independent ones begin all the same.
+_OF_ONE: Final = (UnknownOutcome, IncompatibleCheckpoint, ResultNotLoadable)
 
 #: Name of the threads that the engine starts: a run is not closed while one is at work.
 _THREADS = "durable_nb_map"
@@ -31,6 +42,7 @@ def run_map(
     *,
     key: Callable[[Any], Any] | None,
     limit: int,
+    independent: bool,
     options: Mapping[str, Any],
 ) -> Any:
     """Take every occurrence now, in order; then run the bodies, `limit` at once."""
@@ -42,11 +54,11 @@ def run_map(
     base = base.with_(options)
     refuse_timeout(fn, base)
     frame, work = frame_of(run), list(items)
-    makers = [_take(run, frame, fn, item, key, name, base) for item in work]
-    jobs = list(zip(makers, work, strict=True))
+    makers = [_take(run, frame, fn, item, key, name, base, independent) for item in work]
+    jobs, stops = list(zip(makers, work, strict=True)), _stops_all if independent else _always
     if is_async(fn):
-        return _gather(fn, jobs, limit)
-    return _threads(run, fn, jobs, limit)
+        return _gather(fn, jobs, limit, stops)
+    return _threads(run, fn, jobs, limit, stops)
 
 
 def _take(
@@ -57,6 +69,7 @@ def _take(
     key: Callable[[Any], Any] | None,
     name: str | None,
     base: Options,
+    independent: bool,
 ) -> _Make:
     options = base if key is None else base.with_({"key": key(item)})
     inputs = calls.bind(fn, (item,), {})
@@ -66,10 +79,25 @@ def _take(
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
         code=options.code or facets.of_code(fn, run.working),
+        independent=independent,
     )
 
 
-async def _gather(fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int) -> list[Any]:
+def _always(error: BaseException) -> bool:
+    """Let any error of one item keep the others from beginning."""
+    return True
+
+
+def _stops_all(error: BaseException) -> bool:
+    """Tell of an error of an independent item whether it is about more than that item."""
+    if isinstance(error, STOPS):
+        return True
+    return not isinstance(error, (Exception, *_OF_ONE))
+
+
+async def _gather(
+    fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int, stops: _Stops
+) -> list[Any]:
     gate, stopped = asyncio.Semaphore(limit), False
 
     async def one(make: _Make, item: Any) -> Any:
@@ -79,8 +107,8 @@ async def _gather(fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: 
                 raise asyncio.CancelledError
             try:
                 return await _awaited(make, fn, (item,), _injector(fn, {}))
-            except BaseException:
-                stopped = True
+            except BaseException as error:
+                stopped = stopped or stops(error)
                 raise
 
     tasks = [asyncio.ensure_future(one(make, item)) for make, item in jobs]
@@ -92,11 +120,11 @@ async def _gather(fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: 
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    return _first_error_or([_Ended(t) for t in tasks])
+    return _results([_Ended(t) for t in tasks], stops)
 
 
 def _threads(
-    run: Run, fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int
+    run: Run, fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int, stops: _Stops
 ) -> list[Any]:
     stopped, interrupted = threading.Event(), threading.Event()
 
@@ -109,8 +137,9 @@ def _threads(
             raise asyncio.CancelledError
         try:
             return _blocking(make, fn, (item,), _injector(fn, {}), pause)
-        except BaseException:
-            stopped.set()
+        except BaseException as error:
+            if stops(error):
+                stopped.set()
             raise
 
     pool = ThreadPoolExecutor(limit, thread_name_prefix=_THREADS)
@@ -119,7 +148,6 @@ def _threads(
     try:
         for make, item in jobs:
             futures.append(pool.submit(contextvars.copy_context().run, one, make, item))
-        wait(futures, return_when=FIRST_EXCEPTION)
         wait(futures)
     except BaseException:
         # interrupted: what has not begun is dropped; what is in flight stays live and records
@@ -129,7 +157,7 @@ def _threads(
         raise
     pool.shutdown()
     run.pools.remove(pool)
-    return _first_error_or([_Ended(f) for f in futures])
+    return _results([_Ended(f) for f in futures], stops)
 
 
 class _Ended:
@@ -146,13 +174,23 @@ class _Ended:
             self.value = future.result()
 
 
-def _first_error_or(ended: list[_Ended]) -> list[Any]:
-    """Raise the first error of a call that began, in the order of the items; else the results."""
+def _results(ended: list[_Ended], stops: _Stops) -> list[Any]:
+    """Give the results, or raise what the person has to see first.
+
+    That is the first error that stopped the others, in the order of the items; else all that is
+    unknown, as one; else another signal, which no framework may swallow; else the first error.
+    """
     errors = [e.error for e in ended if e.error is not None]
+    if not errors:
+        return [e.value for e in ended]
     begun = [e for e in errors if not isinstance(e, asyncio.CancelledError)]
-    if begun or errors:
-        raise (begun or errors)[0]
-    return [e.value for e in ended]
+    doubts = [e for e in begun if isinstance(e, UnknownOutcome)]
+    signals = [e for e in begun if isinstance(e, DurableSignal)]
+    if stopping := [e for e in begun if stops(e)]:
+        raise stopping[0]
+    if doubts:
+        raise UnknownOutcome.together(doubts) from doubts[0].__cause__
+    raise (signals or begun or errors)[0]
 
 
 def await_threads(run: Run) -> None:

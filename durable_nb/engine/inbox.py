@@ -208,6 +208,16 @@ def _fork(run: Run, op: object, *, name: str, store: str | None = None, reason: 
     return Done("forked", f"{name} is a fork of it", None, {"fork": forked.as_dict()})
 
 
+def _pause(run: Run, op: object, *, reason: str = "") -> Done:
+    run.pause(reason)
+    return Done("paused", "what is in flight finishes, and nothing new begins in it", None)
+
+
+def _unpause(run: Run, op: object, *, reason: str = "") -> Done:
+    run.unpause(reason)
+    return Done("unpaused", "it goes on when its cell is run again", None)
+
+
 def _reconcile(run: Run, op: object) -> Done:
     """Ask the reconciler of one operation now, and do not wait until "not found" counts."""
     with run.lock:
@@ -278,6 +288,8 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "accept": _accept,
         "adopt": _adopt,
         "grant": _grant,
+        "pause": _pause,
+        "unpause": _unpause,
         "dependants": _dependants,
         "unknown": _unknown,
         "history": _history,
@@ -293,7 +305,18 @@ ASKING: Final = frozenset(
 )
 #: Verbs about the run itself.
 _WHOLE: Final = frozenset(
-    {"accept", "adopt", "facets", "grant", "history", "report", "signal", "unknown"}
+    {
+        "accept",
+        "adopt",
+        "facets",
+        "grant",
+        "history",
+        "pause",
+        "report",
+        "signal",
+        "unknown",
+        "unpause",
+    }
 )
 #: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
 TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report"})

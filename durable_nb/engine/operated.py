@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb import values
 from durable_nb.engine import audit as trail
 from durable_nb.engine import facets as listing_of_facets
-from durable_nb.engine import permits, settle, standing, usage, views
+from durable_nb.engine import pausing, permits, settle, standing, usage, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.fork import Forked, fork
 from durable_nb.engine.options import Options
@@ -399,6 +399,39 @@ class Operated(Trajectory, Tables):
             body = settle.adoption(how, folders.folder_id(self.folder), reason)
             self.append(Draft(RUN, Kind.ADOPTED, body))
             self.copied = False
+
+    def pause(self, reason: str = "") -> None:
+        """Let nothing new begin, in this kernel and in all later ones, until `unpause`.
+
+        What is in flight finishes and is recorded, what is recorded still replays, and what takes
+        an effect back may still do so. The next operation raises `RunPaused`.
+
+        Parameters
+        ----------
+        reason : str
+            Shown to whoever comes to the run; kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It is paused already. Nothing was changed.
+        """
+        pausing.pause(self, reason, settle.actor())
+
+    def unpause(self, reason: str = "") -> None:
+        """Let a paused run go on: its next call does.
+
+        Parameters
+        ----------
+        reason : str
+            Kept in the history.
+
+        Raises
+        ------
+        VerdictRefused
+            It is not paused. Nothing was changed.
+        """
+        pausing.unpause(self, reason, settle.actor())
 
     def reconcile(self, **reconcilers: Callable[[Any], Any]) -> list[OperationView]:
         """Ask reconcilers about all unknown operations now; give those that stay unknown.

@@ -27,7 +27,7 @@ from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
 from durable_nb.engine.meter import Timing
 from durable_nb.engine.options import Options
-from durable_nb.engine.recovery import reach, reconcile, why_unknown
+from durable_nb.engine.recovery import branch_of, doubt_of, reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.engine.standing import came_out_differently
 from durable_nb.journal import deferred_interrupts
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _MISSING: Final = object()
 
 #: Errors that say nothing of the body: it could not begin, or its outcome not be recorded.
-_STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
+STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
 
 
 class Operation(Managed):
@@ -72,6 +72,8 @@ class Operation(Managed):
         To hand to the receiver; the same for each attempt.
     known : FacetSet
         What its result depends on, but for its inputs.
+    branch : str
+        The innermost independent branch that it is in, which may be itself; "" is none.
     undoes : dict or None
         Which operation it takes back, for a compensation.
     inputs : dict
@@ -113,6 +115,7 @@ class Operation(Managed):
         self.source = ""
         self.attempt = 0
         self._parent, self.inputs, self._origin, self._advice = scope, inputs, origin, advice
+        self.branch = scope.branch
         self._lineage = lineage
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = False
@@ -298,7 +301,7 @@ class Operation(Managed):
         finally:
             stopped = raised is not None and (
                 not isinstance(raised, Exception)
-                or isinstance(raised, _STOPS)
+                or isinstance(raised, STOPS)
                 or (entering and not self.has_failed)
             )
             if stopped:
@@ -331,6 +334,8 @@ class Operation(Managed):
         }
         if self.cell:
             body["cell"] = self.cell
+        if self.branch:
+            body["branch"] = self.branch
         if self.undoes is not None:
             body["undoes"] = self.undoes
         return body
@@ -348,7 +353,9 @@ class Operation(Managed):
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
                 self.time.began = run.clock.monotonic()
-                inner = Scope(self.id, options.effect, self._advice, self.time.began)
+                inner = Scope(
+                    self.id, options.effect, self._advice, self.time.began, branch=self.branch
+                )
                 self.time.inner, self._around = inner, current_context()
                 set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
@@ -427,7 +434,8 @@ class Operation(Managed):
         if below:
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
-            raise UnknownOutcome(run.name, views, why_unknown(below[0]), blocked=self.id)
+            branch = branch_of(below)
+            raise UnknownOutcome(run.name, views, why_unknown(below[0]), self.id, branch)
         state = run.fold.operations[self.id]
         self._let_go_of_outgrown()
         asked = came_out_differently(self, state, again)
@@ -467,7 +475,7 @@ class Operation(Managed):
         state = run.fold.operations[self.id]
         if state.outcome(run.clock.now()) is Outcome.UNKNOWN:
             if not (yield from reconcile(run, self.options, state)):
-                raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state)) from error
+                raise doubt_of(run, state) from error
             state = run.fold.operations[self.id]
             if state.kind is Kind.CONFIRMED and state.result is not None:
                 self._value = values.decode(state.result, run.artifacts)

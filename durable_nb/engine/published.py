@@ -110,6 +110,7 @@ def publish(run: Operated) -> None:
         "checkable": json.dumps(sorted(status.checkable)),
         "at_least": "yes" if status.at_least else "",
         "copied": "yes" if status.copied else "",
+        "paused": status.paused,
         "budget": status.budget,
         "retired": status.retired.to_json(),
     }
@@ -135,6 +136,7 @@ def published(folder: Path) -> StatusView:
         doubt=meta.get("doubt", ""),
         at_least=bool(meta.get("at_least")),
         copied=bool(meta.get("copied")),
+        paused=meta.get("paused", ""),
         budget=meta.get("budget", ""),
         checkable=frozenset(json.loads(meta.get("checkable") or "[]")),
         held_by="" if holder is None or not holder.live else holder.who,

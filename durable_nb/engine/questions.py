@@ -28,6 +28,7 @@ _LINES: Final[Mapping[str, str]] = {
     "signal": 'run.signal("{op}", value)',
     "accept": 'run.accept(reason="...")',
     "adopt": 'dnb.open_run("{run}", adopt="moved")',
+    "unpause": "run.unpause()",
 }
 
 
@@ -41,7 +42,7 @@ class Question:
         What is asked.
     verb : str
         What answers it: ``confirm``, ``deny``, ``invalidate``, ``keep``, ``rerun``, ``approve``,
-        ``reject``, ``signal``, ``accept`` or ``adopt``.
+        ``reject``, ``signal``, ``accept``, ``adopt`` or ``unpause``.
     view : OperationView or None
         The operation that it is about; `None` is the run.
     """
@@ -65,7 +66,7 @@ def details_of(facts: Mapping[str, Any]) -> str:
 
 
 def questions_of(
-    views: Sequence[OperationView], *, doubt: str = "", copied: bool = False
+    views: Sequence[OperationView], *, doubt: str = "", copied: bool = False, paused: str = ""
 ) -> tuple[Question, ...]:
     """List what waits for a person.
 
@@ -77,6 +78,8 @@ def questions_of(
         Why records are known to be lost; "" if none are.
     copied : bool
         Whether the run is found in another folder than it was executed in.
+    paused : str
+        That it is paused, and why; "" if it is not.
     """
     found = []
     for v in views:
@@ -105,4 +108,6 @@ def questions_of(
     if copied:
         what = "this folder is a copy of the run's, or was moved here: moved, abandoned or fork?"
         found.append(Question(what, "adopt"))
+    if paused:
+        found.append(Question(f"{paused}: go on?", "unpause"))
     return tuple(found)

@@ -9,6 +9,7 @@ after it (`operation.leave`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -19,6 +20,7 @@ from durable_nb.engine import permits, standing, unawaited
 from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.loading import recorded_value, why_lost
+from durable_nb.engine.pausing import refuse_paused
 from durable_nb.model.errors import (
     DuplicateStep,
     JournalDamaged,
@@ -28,6 +30,7 @@ from durable_nb.model.errors import (
     UnknownOutcome,
 )
 from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.identity import is_within
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
 
@@ -143,7 +146,7 @@ def reach(op: Operation) -> Core[None]:
             and outcome is Outcome.UNKNOWN
             and not (yield from reconcile(run, op.options, state))
         ):
-            raise UnknownOutcome(run.name, [run.view(state)], why_unknown(state))
+            raise doubt_of(run, state)
     op.persist_intent(state)
 
 
@@ -224,16 +227,17 @@ def may_run(op: Operation, state: OperationState | None) -> bool:
 
 
 def _refuse_blocked(op: Operation, state: OperationState | None) -> None:
-    """Refuse while something is unknown, lost or undecided elsewhere in the run."""
+    """Refuse while the run is paused, or something in it is unknown, lost or undecided."""
     run = op.run
-    doubts = [s for s in run.unknown_states() if not _within(s, op)]
+    refuse_paused(op, state)
+    doubts = [s for s in run.unknown_states() if blocks(s, op)]
     if doubts and op.undoes is None:
-        views = [run.view(s) for s in doubts]
-        raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), blocked=op.id)
+        views, branch = [run.view(s) for s in doubts], branch_of(doubts)
+        raise UnknownOutcome(run.name, views, why_unknown(doubts[0]), op.id, branch)
     if run.fold.doubted and state is None and op.options.effect is not Effect.NONE:
         raise UnknownOutcome(run.name, [], str(run.fold.doubted.get("why")), blocked=op.id)
     if op.undoes is None:
-        standing.undecided(op, _within)
+        standing.undecided(op, blocks)
 
 
 def stands(op: Operation, state: OperationState) -> bool:
@@ -241,13 +245,23 @@ def stands(op: Operation, state: OperationState) -> bool:
     return standing.still_stands(op, state, partial(_refuse_blocked, op, state))
 
 
-def _within(state: OperationState, op: Operation) -> bool:
-    """Tell whether it is the operation itself, or below it: entering is how those are reached.
+def blocks(state: OperationState, op: Operation) -> bool:
+    """Tell whether a doubt about one operation, or a question, keeps another from beginning.
 
-    Only what has no effect of its own is entered for what is below it.
+    One in an independent branch stops that branch only; any other stops the run. Neither stops the
+    operation itself, nor those that it is below of: entering is how it is reached. Only what has no
+    effect of its own is entered for what is below it.
     """
+    if state.branch and not is_within(op.id, state.branch):
+        return False
     pure = op.options.effect is Effect.NONE
-    return state.id == op.id or (pure and state.id.startswith(op.id + "/"))
+    return not (state.id == op.id or (pure and is_within(state.id, op.id)))
+
+
+def branch_of(doubts: Sequence[OperationState]) -> str:
+    """Give the branch that all of these are in, if it is one; else "", which is the run."""
+    branches = {s.branch for s in doubts}
+    return branches.pop() if len(branches) == 1 else ""
 
 
 # -- replay ----------------------------------------------------------------------------------
@@ -271,6 +285,11 @@ def replay(op: Operation, state: OperationState) -> None:
             str(error.get("traceback", "")),
         )
     op.replayed(recorded_value(run, state))
+
+
+def doubt_of(run: Trajectory, state: OperationState) -> UnknownOutcome:
+    """Give the signal that one operation is in doubt."""
+    return UnknownOutcome(run.name, [run.view(state)], why_unknown(state), branch=state.branch)
 
 
 def why_unknown(state: OperationState) -> str:

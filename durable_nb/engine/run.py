@@ -125,8 +125,11 @@ class Run(Waits):
         *,
         inputs: dict[str, Any],
         code: Code,
+        independent: bool = False,
     ) -> Callable[[], Operation]:
         """Take an occurrence and give a maker of attempts at it.
+
+        An `independent` one is a branch of its own: its doubts stop what is below it, and no more.
 
         Raises
         ------
@@ -170,6 +173,7 @@ class Run(Waits):
                 operation = Operation(
                     self, scope, taken, options, inputs, files, looked, origin, lineage, advice
                 )
+            operation.branch = taken if independent else operation.branch
             operation.time.looking_s = looking.take()
             return operation
 
@@ -255,6 +259,7 @@ class Run(Waits):
         *,
         key: Callable[[Any], Any] | None = None,
         limit: int = 8,
+        independent: bool = False,
         **options: Any,
     ) -> Any:
         """Journal one call for each item, several at once.
@@ -269,6 +274,9 @@ class Run(Waits):
             Gives each item's key; without it, items are told apart by their order.
         limit : int
             How many run at once.
+        independent : bool
+            Whether each call is a branch of its own: an error, a doubt or a question of one item
+            does not keep the others from being called, now or on a resume.
         **options
             Step options.
 
@@ -276,9 +284,12 @@ class Run(Waits):
         -------
         list
             Results in the order of the items. The first error is raised once those in flight
-            have ended.
+            have ended; with `independent`, once all have been called, and all that is unknown
+            then is one `UnknownOutcome`.
         """
-        return fanout.run_map(self, fn, items, key=key, limit=limit, options=options)
+        return fanout.run_map(
+            self, fn, items, key=key, limit=limit, independent=independent, options=options
+        )
 
     def stage(
         self, name: str, *, outputs: Iterable[str], validate: Any = None, **options: Any
@@ -305,7 +316,7 @@ class Run(Waits):
         return make_stage(self, name, outputs, validate, options)
 
     @contextmanager
-    def branch(self, name: str, *, key: object = None) -> Iterator[None]:
+    def branch(self, name: str, *, key: object = None, independent: bool = False) -> Iterator[None]:
         """Open a scope of its own, so that concurrent loops count apart.
 
         Parameters
@@ -314,6 +325,9 @@ class Run(Waits):
             Part of the identity of every operation in it.
         key : str or int, optional
             Tells branches of one name apart.
+        independent : bool
+            Whether what is unknown or undecided in it stops new operations in it alone, and not
+            in the whole run. Catch `UnknownOutcome` around it to go on with the next one.
         """
         frame = frame_of(self)
         options = Options().with_({"key": key} if key is not None else {})
@@ -325,15 +339,13 @@ class Run(Waits):
                 self.origin(),
                 open_ended=self.nothing_in,
             )
-        before = set_frame(
-            Frame(
-                self,
-                Scope(taken, frame.scope.effect, within=frame.scope),
-                frame.operation,
-                frame.lineage,
-                frame,
-            )
+        inner = Scope(
+            taken,
+            frame.scope.effect,
+            branch=taken if independent else frame.scope.branch,
+            within=frame.scope,
         )
+        before = set_frame(Frame(self, inner, frame.operation, frame.lineage, frame))
         try:
             yield
         finally:

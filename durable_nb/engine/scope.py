@@ -124,6 +124,9 @@ class Scope:
         How long that body was outside of what is called here; `None` before the first call.
     within : Scope or None
         The scope that a branch is part of.
+    branch : str
+        The innermost independent branch around it; "" where there is none. Those further out need
+        not be kept: an identity holds the identities of all that it is below of.
     """
 
     id: str = ""
@@ -132,6 +135,7 @@ class Scope:
     began: float | None = None
     outside: Outside | None = None
     within: Scope | None = None
+    branch: str = ""
     _claims: dict[tuple[str, str | None], _Claim] = field(default_factory=dict)
     _failures: dict[str, _Failure] = field(default_factory=dict)
 

@@ -175,7 +175,7 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> di
     return {"differs": {**_told([change]), "cost": told}}
 
 
-def undecided(op: Operation, within: Any) -> None:
+def undecided(op: Operation, blocks: Callable[[OperationState, Operation], bool]) -> None:
     """Refuse what is new while a question waits; a result that differs stops effects only."""
     for asked in op.run.undecided_states():
         if asked.question is not None and _is_outdated(op.run, asked):
@@ -183,7 +183,7 @@ def undecided(op: Operation, within: Any) -> None:
             asked = op.run.fold.operations[asked.id]  # noqa: PLW2901 - as it stands by now
         pure = op.options.effect is Effect.NONE
         waits = asked.question is not None or (asked.differs is not None and not pure)
-        if waits and not within(asked, op):
+        if waits and blocks(asked, op):
             raise question(op.run, asked)
 
 
@@ -218,6 +218,7 @@ def question(run: Trajectory, state: OperationState) -> IncompatibleCheckpoint:
         asked.get("changes", ()),
         asked.get("cost", ""),
         [row[0] for row in asked.get("rows", ())],
+        state.branch,
     )
 
 

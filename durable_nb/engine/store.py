@@ -15,6 +15,7 @@ from durable_nb import values
 from durable_nb.engine import inbox, packages, recovery, settle
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
+from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.permits import Permits
 from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
@@ -107,6 +108,10 @@ def open_run(
         OPEN.add(run)
         set_frame(Frame(run, run.root))
         surroundings.say(_greeting(run, root))
+        if paused := paused_text(run.fold):
+            surroundings.say(
+                f"run {name} is {paused}: nothing new begins in it until run.unpause()"
+            )
         for note in run.permits.notes(run.fold):
             surroundings.say(f"run {name}: {note}")
     return run

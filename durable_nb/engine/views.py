@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import permits
+from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
 from durable_nb.engine.retired import NOTHING, Retired
 from durable_nb.engine.usage import outside_text
@@ -263,6 +264,8 @@ class StatusView:
         Why records are known to be lost; "" if none are.
     copied : bool
         Whether it was last executed in another folder, so that a person has to say why.
+    paused : str
+        That it is paused, and why; "" if it is not.
     checkable : frozenset of str
         Names of the steps whose reconciler the owner's kernel knows.
     held_by : str
@@ -287,6 +290,7 @@ class StatusView:
     expected: tuple[str, ...] = ()
     doubt: str = ""
     copied: bool = False
+    paused: str = ""
     checkable: frozenset[str] = frozenset()
     held_by: str = ""
     budget: str = ""
@@ -337,6 +341,7 @@ def status_view(run: Operated) -> StatusView:
         expected=run.expected,
         doubt=str(doubted.get("why")) if doubted else "",
         copied=run.copied,
+        paused=paused_text(run.fold),
         at_least=any(s.unpriced for s in run.states())
         or any(c.unpriced for c in run.fold.carried.values()),
         retired=Retired.of(run.fold),
@@ -383,6 +388,7 @@ def assemble(
     doubt: str,
     copied: bool,
     retired: Retired,
+    paused: str = "",
     **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
@@ -396,13 +402,14 @@ def assemble(
     return StatusView(
         counts=counts,
         rows=tuple(rows),
-        questions=questions_of(views, doubt=doubt, copied=copied),
+        questions=questions_of(views, doubt=doubt, copied=copied, paused=paused),
         restored=sum(1 for v in views if v.source == "record"),
         usd=sum(money) if money else None,
         expected=waiting,
         doubt=doubt,
         copied=copied,
         retired=retired,
+        paused=paused,
         run=run,
         **facts,
     )

@@ -243,6 +243,14 @@ class Watched(Tables):
             arguments["budget"] = settle.as_literal(dict(budget))
         self.ask("grant", "", arguments)
 
+    def pause(self, reason: str = "") -> None:
+        """Let nothing new begin; see `Run.pause`. Whoever executes the run heeds it within 2 s."""
+        self.ask("pause", "", {"reason": reason})
+
+    def unpause(self, reason: str = "") -> None:
+        """Let a paused run go on; see `Run.unpause`."""
+        self.ask("unpause", "", {"reason": reason})
+
     def reconcile(self) -> list[OperationView]:
         """Have the owner's kernel ask its reconcilers now; give what stays unknown."""
         for view in self.unknown():

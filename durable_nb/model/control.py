@@ -80,6 +80,39 @@ class BudgetExceeded(DurableSignal):
         ]
 
 
+class RunPaused(DurableSignal):
+    """The run is paused, so that nothing new begins in it.
+
+    Attributes
+    ----------
+    op : str
+        The operation that was to begin.
+    by, at, reason : str
+        Who paused it, when (UTC), and why; "" if nobody said.
+    operations : tuple
+        The operation, where it is on record.
+    """
+
+    def __init__(
+        self, run: str, op: str, by: str, at: str, reason: str, operations: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(run, op, by, at, reason, operations)
+        self.run, self.op, self.by, self.at, self.reason = run, op, by, at, reason
+        self.operations = tuple(operations)
+
+    def lines(self) -> list[str]:
+        """Give the five lines: what, who and why, what it means, and the two ways on."""
+        why = f": {self.reason}" if self.reason else ""
+        words = shlex.join(["durable-nb", "unpause", self.run])
+        return [
+            f"{self.op} in run {self.run!r} was not started: the run is paused.",
+            f"Paused by {self.by}, {self.at}{why}",
+            "Nothing was begun. What is recorded still replays, in every kernel.",
+            "Go on:              run.unpause()   # and run the cell again",
+            f"From a shell:       {words}",
+        ]
+
+
 class _Pending(DurableSignal):
     """An operation waits for a decision that is not there yet, so its cell stops.
 

@@ -14,36 +14,7 @@ from durable_nb.model.bases import DurableError as DurableError
 from durable_nb.model.bases import DurableSignal as DurableSignal
 from durable_nb.model.bases import OperationLike as OperationLike
 from durable_nb.model.bases import names as names
-
-
-class UnknownOutcome(DurableSignal):
-    """An effect was begun and has no recorded outcome: it may have happened, or not."""
-
-    def __init__(self, run: str, operations: Sequence[Any], why: str, blocked: str = "") -> None:
-        super().__init__(run, operations, why, blocked)
-        self.run, self.operations, self.why, self.blocked = run, tuple(operations), why, blocked
-
-    def lines(self) -> list[str]:
-        """Give the five lines: what, why, what it means, and the two that settle it."""
-        first = self.operations[0].id if self.operations else "?"
-        meaning = "It is not run again, and nothing new starts in this run, until this is settled."
-        if self.blocked:
-            meaning = f"{self.blocked} was not started: nothing new runs until this is settled."
-        if not self.operations:
-            return [
-                f"run {self.run!r} has lost records, so what was done outside is not known.",
-                f"Why: {self.why}",
-                meaning,
-                "Look at the outside world first; then accept the loss and run the cell again:",
-                '    run.accept(reason="...")',
-            ]
-        return [
-            f"{names(self.operations)} in run {self.run!r} may or may not have happened.",
-            f"Why: {self.why}",
-            meaning,
-            f'If it happened:     run.confirm("{first}", result, evidence="...")',
-            f'If it did not:      run.deny("{first}", evidence="...")',
-        ]
+from durable_nb.model.doubts import UnknownOutcome as UnknownOutcome
 
 
 class ResultNotLoadable(DurableSignal):
@@ -102,20 +73,22 @@ class IncompatibleCheckpoint(DurableSignal):
         changes: Sequence[str],
         cost: str,
         facets: Sequence[str] = (),
+        branch: str = "",
     ) -> None:
-        super().__init__(run, operations, changes, cost, facets)
+        super().__init__(run, operations, changes, cost, facets, branch)
         self.run, self.operations, self.changes = run, tuple(operations), tuple(changes)
-        self.cost, self.facets = cost, tuple(facets)
+        self.cost, self.facets, self.branch = cost, tuple(facets), branch
 
     def lines(self) -> list[str]:
         """Give what changed, what a rerun would redo, and the two lines that settle it."""
         first = self.operations[0].id
         again = f'Do it again:        run.rerun("{first}")'
+        where = f" in branch {self.branch}" if self.branch else ""
         if self.facets == ("result",):
             return [
                 f"{first} in run {self.run!r} was done again and came out differently.",
                 "Changed: " + "; ".join(self.changes),
-                f"{self.cost}. No new effect begins until you choose.",
+                f"{self.cost}. No new effect begins{where} until you choose.",
                 f'Go on, they stand:  run.keep("{first}")',
                 again,
             ]
@@ -131,14 +104,14 @@ class IncompatibleCheckpoint(DurableSignal):
             return [
                 f"{first} in run {self.run!r} was begun with other inputs.",
                 "Changed: " + "; ".join(self.changes),
-                "Its key was sent with the old ones; nothing new runs until you choose.",
+                f"Its key was sent with the old ones; nothing new runs{where} until you choose.",
                 "As it was:          run the cell again with the old inputs",
                 again + "   # under a new key",
             ]
         return [
             f"{first} in run {self.run!r} was recorded under other assumptions.",
             "Changed: " + "; ".join(self.changes),
-            f"Running it again redoes {self.cost}. Nothing new runs until you choose.",
+            f"Running it again redoes {self.cost}. Nothing new runs{where} until you choose.",
             f'Use the record:     run.keep("{first}")',
             again,
         ]

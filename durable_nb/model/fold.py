@@ -144,6 +144,11 @@ class OperationState:
         return self.question or self.differs
 
     @property
+    def branch(self) -> str:
+        """The innermost independent branch that it is in; "" where there is none."""
+        return str(self.intent.get("branch", ""))
+
+    @property
     def cell(self) -> str:
         """The cell that called it, at the root of the run."""
         return str(self.intent.get("cell", ""))
@@ -271,6 +276,8 @@ class Fold:
     decided : dict
         What a person decided about a change (facet, digest before, digest after): `KEPT` or
         `RERUN`. The same change in what follows needs no second answer.
+    paused : Mapping or None
+        Who paused the run (``actor``), when (``at``) and why (``reason``).
     containers : dict
         Identities that others are below of, and which those are.
     forked : Mapping or None
@@ -293,6 +300,7 @@ class Fold:
     forked: Mapping[str, Any] | None = None
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
+    paused: Mapping[str, Any] | None = None
     run_id: str = ""
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
@@ -423,8 +431,11 @@ class Fold:
             case Kind.DEFINED:
                 found = FacetSet.recorded(record.body)
                 self.known[found.digest] = found
-            case Kind.DOUBTED | Kind.ACCEPTED:
-                self.doubted = record.body if record.kind is Kind.DOUBTED else None
+            case Kind.DOUBTED | Kind.ACCEPTED as kind:
+                self.doubted = record.body if kind is Kind.DOUBTED else None
+            case Kind.PAUSED | Kind.UNPAUSED as kind:
+                said = {**record.body, "at": record.ts}
+                self.paused = said if kind is Kind.PAUSED else None
             case Kind.FORKED:
                 self.forked, self.kind = record.body, Kind.FORKED
             case Kind.GRANTED:
@@ -493,7 +504,8 @@ def _above(op: str) -> Iterator[str]:
 
 
 def status_of(fold: Fold, held: bool, waiting: int) -> RunStatus:
-    """Tell where a run stands; at rest, with something unknown or undecided, it waits."""
+    """Tell where a run stands; at rest, paused or with something undecided in it, it waits."""
     status = RUN_STATUS[fold.kind or Kind.BORN, held]
     at_rest = status in {RunStatus.CLOSED, RunStatus.FAILED, RunStatus.CRASHED}
-    return RunStatus.WAITING if waiting and at_rest and fold.kind is Kind.CLOSED else status
+    undecided = waiting and fold.kind is Kind.CLOSED
+    return RunStatus.WAITING if at_rest and (undecided or fold.paused) else status

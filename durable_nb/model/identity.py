@@ -57,6 +57,11 @@ def named(op: str) -> str:
     return f"{parent}{slash}{own.partition('#')[0].partition('[')[0]}"
 
 
+def is_within(op: str, outer: str) -> bool:
+    """Tell whether an identity is that operation or branch itself, or below it."""
+    return op == outer or op.startswith(f"{outer}/")
+
+
 def parse(op: str) -> Place:
     """Take an identity apart; `ValueError` if it is none."""
     parent, _, own = op.rpartition("/")

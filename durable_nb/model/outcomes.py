@@ -68,6 +68,8 @@ class Kind(StrEnum):
     GRANTED = "granted"  #: a person widens its scopes or its budget
     IDENTIFIED = "identified"  #: the account that it acts for
     FORKED = "forked"  #: it began as a copy of what another run had recorded
+    PAUSED = "paused"  #: a person wants nothing new to begin
+    UNPAUSED = "unpaused"  #: a person lets it go on
 
 
 #: Kinds that decide an outcome; the others of an operation are remarks.
@@ -140,7 +142,8 @@ class RunStatus(StrEnum):
 
 
 #: (last record of the run by an executing owner, is the lease held) -> status.
-#: A closed run in which something is unknown, or waits, is shown as waiting: see `fold.status_of`.
+#: A closed run in which something is unknown or waits, and a paused one that nobody executes, are
+#: shown as waiting: see `fold.status_of`.
 RUN_STATUS: Final[Mapping[tuple[Kind, bool], RunStatus]] = MappingProxyType(
     {
         (Kind.BORN, True): RunStatus.NEW,

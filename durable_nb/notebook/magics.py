@@ -44,6 +44,8 @@ HELP: Final = """\
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
                                          it may do, or spend, more than is recorded
 %durable fork NAME [--at OP] [--reason R]    a new run that has what is on record before OP
+%durable pause [--reason R]              nothing new begins, in any kernel, until it is let go on
+%durable unpause [--reason R]            let a paused run go on
 %durable facets [OP]                     what recorded results depend on, and what is not watched
 %durable report [RUN]                    what durability cost, what it saved, and what to do
 %durable accept --reason R               records of the run are lost: go on all the same
@@ -82,6 +84,8 @@ class Verbs:
             "compensate": self._compensate,
             "grant": self._grant,
             "fork": self._fork,
+            "pause": self._pause,
+            "unpause": self._unpause,
             "facets": self._facets,
             "report": self._report,
             "accept": self._accept,
@@ -266,6 +270,25 @@ class Verbs:
                 "--at mail#1. Nothing was made."
             )
         print(run.fork(words[0], _ref(op) if op else None, reason=reason))
+
+    def _pause(self, rest: str) -> None:
+        run, reason = self._reasoned(rest, "pause")
+        run.pause(reason)
+        print(f"run {run.name}: paused; what is in flight finishes, and nothing new begins")
+
+    def _unpause(self, rest: str) -> None:
+        run, reason = self._reasoned(rest, "unpause")
+        run.unpause(reason)
+        print(f"run {run.name}: it goes on when its cell is run again")
+
+    def _reasoned(self, rest: str, verb: str) -> tuple[Run | Watched, str]:
+        """Take the line of a verb that is about a run, with a reason or without."""
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        if rest:
+            example = f'%durable {verb} --reason "R"'
+            raise UsageError(f"it is the run, not {rest}. Example: {example}. Nothing was changed.")
+        return run, reason
 
     def _facets(self, rest: str) -> None:
         run, rest = self._target(rest)

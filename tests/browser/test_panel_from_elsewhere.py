@@ -69,6 +69,51 @@ def test_a_second_notebook_watches_a_live_run_and_settles_it(notebook):
     assert owner.lines() == ["A-17"]
 
 
+WORKER = """\
+import time
+def serve(n):
+    with open('ledger', 'a') as f: f.write(f'{n}\\n')
+    time.sleep(0.2)
+def serve_all(count=600):
+    for n in range(count):
+        run.step('serve', key=n, effect='none').call(serve, n)
+try:
+    serve_all()
+except dnb.RunPaused as stop:
+    print(stop)"""
+
+
+def test_a_second_notebook_pauses_a_live_run_and_lets_it_go_on(notebook):
+    """Its owner blocks in a loop, and stops before its next step within two seconds."""
+    opening, watching = (c.replace("refund-17", "refund-19") for c in (OWNER[0], WATCHER[1]))
+    owner = notebook("worker", [opening, WORKER])
+    owner.run_all(wait=False)
+    owner.wait_for("ledger")
+    watcher = notebook("pauser", [WATCHER[0], watching])
+    watcher.run_all()
+    panel = watcher.panel()
+    button = panel.locator(".dnb-head button")
+    expect(button).to_have_text("Pause")
+    panel.scroll_into_view_if_needed()
+    button.dblclick()
+    begun = time.monotonic()
+    expect(panel.locator(".dnb-message")).to_contain_text("paused; what is in flight finishes")
+    assert time.monotonic() - begun < 2
+    expect(button).to_have_text("Go on")  # once its owner has published that
+    expect(panel.locator(".dnb-notes")).to_contain_text("paused: nothing new begins in it")
+    watcher.shot("1-paused")
+    owner.settle()
+    expect(owner.page.locator(".jp-OutputArea").last).to_contain_text("the run is paused")
+    served = owner.lines()
+    assert len(served) == len(set(served)) < 600
+
+    watcher.page.wait_for_timeout(700)  # what has just changed takes no click
+    button.click()
+    expect(button).to_have_text("Pause")
+    expect(panel.locator(".dnb-notes")).not_to_contain_text("paused")
+    watcher.shot("2-goes-on")
+
+
 BLOCK = """\
 import os
 os.environ['DURABLE_STORE'] = 'store'

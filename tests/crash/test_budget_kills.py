@@ -29,7 +29,7 @@ with dnb.run("agent", store=store, budget={"usd": 5, "calls": 4}) as run:
 """
 
 
-@pytest.mark.parametrize("effect", ["none", "external"])
+@pytest.mark.parametrize("effect", ["external", pytest.param("none", marks=pytest.mark.slow)])
 def test_a_kernel_killed_in_a_call_that_reserved_counts_its_reservation(
     bench: Bench, effect: str
 ) -> None:

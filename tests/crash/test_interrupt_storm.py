@@ -100,7 +100,7 @@ run.close()
 )
 
 
-@pytest.mark.parametrize("place", ["cell", "script"])
+@pytest.mark.parametrize("place", [pytest.param("cell", marks=pytest.mark.slow), "script"])
 @pytest.mark.parametrize("presses", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupts_in_the_middle_of_commits_neither_double_nor_lose_a_record(
     bench: Bench, ledger: Ledger, presses: int, place: str
@@ -183,7 +183,7 @@ run.close()
     ("first", "stride"),
     [*(pytest.param(n, 3, marks=pytest.mark.slow) for n in (1, 2, 3)), (1, 12)],  # each of them
 )
-@pytest.mark.parametrize("place", ["cell", "script"])
+@pytest.mark.parametrize("place", ["cell", pytest.param("script", marks=pytest.mark.slow)])
 def test_an_interrupt_at_any_moment_of_a_step_leaves_a_cell_that_can_be_executed_again(
     bench: Bench, ledger: Ledger, first: int, stride: int, place: str
 ) -> None:

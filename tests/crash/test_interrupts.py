@@ -28,7 +28,10 @@ with dnb.run("s", store=store) as run:
 """
 
 
-@pytest.mark.parametrize(("effect", "outcome"), [("external", "unknown"), ("none", "incomplete")])
+@pytest.mark.parametrize(
+    ("effect", "outcome"),
+    [("external", "unknown"), pytest.param("none", "incomplete", marks=pytest.mark.slow)],
+)
 def test_case_14_an_interrupted_step_is_never_completed(
     bench: Bench, ledger: Ledger, effect: str, outcome: str
 ) -> None:

@@ -47,7 +47,10 @@ with dnb.run("r", store=store) as run:
 """
 
 
-@pytest.mark.parametrize("spelling", ["blocking", "threads", "awaiting"])
+@pytest.mark.parametrize(
+    "spelling",
+    ["threads", *(pytest.param(s, marks=pytest.mark.slow) for s in ("blocking", "awaiting"))],
+)
 def test_an_interrupt_in_the_pause_stops_at_once(
     bench: Bench, ledger: Ledger, spelling: str
 ) -> None:

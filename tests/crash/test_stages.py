@@ -40,7 +40,10 @@ with dnb.run("r", store=store) as run:
 """
 
 
-@pytest.mark.parametrize("where", ["between", "end", "before", "after"])
+@pytest.mark.parametrize(
+    "where",
+    ["between", "after", *(pytest.param(w, marks=pytest.mark.slow) for w in ("end", "before"))],
+)
 def test_a_stage_that_was_killed_goes_on_from_the_step_that_it_had_reached(
     bench: Bench, ledger: Ledger, where: str
 ) -> None:
@@ -69,7 +72,9 @@ with dnb.run("r", store=store) as run:
 """
 
 
-@pytest.mark.parametrize(("when", "count"), [("before", 2), ("after", 1)])
+@pytest.mark.parametrize(
+    ("when", "count"), [("before", 2), pytest.param("after", 1, marks=pytest.mark.slow)]
+)
 def test_a_file_counts_once_its_record_does(
     bench: Bench, ledger: Ledger, when: str, count: int
 ) -> None:
@@ -118,7 +123,9 @@ with dnb.run("r", store=store) as run:
 OP = "compensate[charge%231@0]#1"
 
 
-@pytest.mark.parametrize("where", ["early", "late", "before"])
+@pytest.mark.parametrize(
+    "where", ["late", *(pytest.param(w, marks=pytest.mark.slow) for w in ("early", "before"))]
+)
 def test_a_compensation_that_was_killed_is_in_doubt_and_not_repeated(
     bench: Bench, ledger: Ledger, where: str
 ) -> None:

@@ -19,6 +19,10 @@ SETTLED_LINE: Final = "Settled. Run the cell again."
 #: The action that is about the run itself: its records are lost.
 ACCEPT: Final = "accept"
 
+#: The actions of the button beside the run's name.
+PAUSE: Final = "pause"
+UNPAUSE: Final = "unpause"
+
 #: Action -> the verb of `durable_nb.engine.inbox`, and which of the click's texts it takes.
 ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.CONFIRM: ("confirm", ("result", "evidence")),
@@ -31,6 +35,8 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.SIGNAL: ("signal", ("value",)),
     CHECK: ("reconcile", ()),
     ACCEPT: ("accept", ("reason",)),
+    PAUSE: ("pause", ("reason",)),
+    UNPAUSE: ("unpause", ()),
 }
 #: What a verb cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, tuple[str, str]]] = {
@@ -114,8 +120,8 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     what = f"{op}: {told['verdict']}" if op else str(told["verdict"])
     if told["verdict"] == "undecided":
         return Answer(False, f"{what}; {told['said']}.")
-    # what ends a wait says itself who goes on
-    more = "" if action in DECIDES_ONCE else f" {SETTLED_LINE}"
+    # what ends a wait, and a pause, says itself who goes on
+    more = "" if action in DECIDES_ONCE or action in {PAUSE, UNPAUSE} else f" {SETTLED_LINE}"
     return Answer(True, f"{what}; {told['said']}.{more}")
 
 

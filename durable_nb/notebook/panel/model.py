@@ -133,7 +133,7 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``run, status, counts, spending, elapsed_s, ticking, notes, loss``.
+        ``run, status, counts, spending, elapsed_s, ticking, notes, loss, paused``.
     """
     until = now if status.held_by else (status.updated or now)
     elapsed = (until - status.born).total_seconds() if status.born else 0.0
@@ -144,9 +144,15 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
         "spending": spending(status),
         "elapsed_s": max(0.0, elapsed),
         "ticking": bool(status.held_by),
-        "notes": [plain(note) for note in (status.headline, _holder(status)) if note],
+        "notes": [plain(note) for note in _notes(status) if note],
         "loss": f"records of this run are lost: {_short(status.doubt)}" if status.doubt else "",
+        "paused": _short(status.paused),
     }
+
+
+def _notes(status: StatusView) -> tuple[str, ...]:
+    paused = f"{status.paused}: nothing new begins in it" if status.paused else ""
+    return (status.headline, _holder(status), paused)
 
 
 def _holder(status: StatusView) -> str:

@@ -18,6 +18,7 @@ class View {
     this.lastSign = performance.now();
     this.headerAt = performance.now();
     this.stale = false;
+    this.pauseAt = -Infinity; // when its button last came to mean the opposite
     this.still = null; // a timer, while what was just drawn takes no clicks
 
     this.head = make("div", "dnb-head");
@@ -134,11 +135,21 @@ class View {
     const header = this.model.get("header");
     const counts = header.counts ?? {};
     this.elapsed = make("span", "dnb-elapsed");
+    const action = header.paused ? "unpause" : "pause";
+    if (this.pause?.dataset.action !== action) {
+      if (this.pause) this.pauseAt = performance.now();
+      this.pause = button("", `dnb-${action}`, this.guard(() => {
+        const fresh = performance.now() - this.pauseAt < STILL_MS; // of a double click
+        if (!this.stale && !fresh && !this.waiting("")) this.ask(action, "");
+      }));
+      this.pause.dataset.action = action;
+      this.pause.dataset.says = header.paused ? "Go on" : "Pause";
+    }
     this.head.replaceChildren(
       make("span", "dnb-run", `run ${header.run}`),
       make("span", `dnb-status dnb-status-${header.status}`, header.status),
       ...(header.spending ? [make("span", "dnb-spending", header.spending)] : []),
-      this.elapsed,
+      this.elapsed, this.pause,
     );
     this.bar.replaceChildren(
       ...WORDS.filter((word) => counts[word]).map((word) => {
@@ -419,6 +430,11 @@ class View {
   }
 
   drawQueued() {
+    const asking = this.waiting("");
+    if (this.pause) {
+      this.pause.disabled = Boolean(asking) || this.stale;
+      this.pause.textContent = asking ? "queued" : this.pause.dataset.says;
+    }
     const waiting = this.chosen && this.waiting(this.chosen);
     const box = this.detail.querySelector(".dnb-actions");
     if (box) box.disabled = Boolean(waiting || this.still) || this.stale;

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.child import Child
 from support.terminal import do, document, run_it
+from support.waiting import eventually
 
 from durable_nb.engine.store import open_run
 from durable_nb.journal import Inbox
@@ -71,6 +72,21 @@ def kinds(store: Path, op: str) -> list[str]:
         return list(run.history(op)["kind"])
     finally:
         run.close()
+
+
+def test_a_live_run_is_paused_by_its_owner(store: Path, live: Child) -> None:
+    """Its mirror shows it, and so does the list of runs once the kernel is gone."""
+    told = document(do("pause", "refund-17", "--reason", "the shop moves", "--json"))
+    assert (told["verdict"], told["operation"]) == ("paused", None)
+    refused = do("pause", "refund-17")
+    assert refused.exit_code == 1
+    assert "it is paused (the shop moves) already" in refused.stderr
+    eventually(lambda: "paused (the shop moves): go on?" in do("show", "refund-17").stdout)
+    live.kill()
+    assert "refund-17 waiting" in " ".join(do("runs").stdout.split())
+    assert do("unpause", "refund-17").exit_code == 0
+    assert "go on?" not in do("show", "refund-17").stdout
+    assert "it is not paused" in do("unpause", "refund-17").stderr
 
 
 def test_a_live_run_is_settled_by_its_owner(store: Path, live: Child) -> None:

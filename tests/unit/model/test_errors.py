@@ -18,7 +18,8 @@ VALUES = {
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
     "verdict": "confirm", "by": "b", "near": (), "retired": False, "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
     "missing": ("a:read", "b's \"own\""), "spent": ("usd",), "told": "$5.00 of $5.00",
-    "outputs": ("a", "b"), "declared": False, "more": "m", "reason": "r", "wait": "sleep#1",
+    "outputs": ("a", "b"), "declared": False, "more": "m", "reason": "look", "wait": "sleep#1",
+    "branch": "b#1", "at": "then",
 }  # fmt: skip
 
 CLASSES = [

@@ -408,6 +408,29 @@ def test_lost_records_are_accepted_with_a_reason(tmp_path):
         panel.close()
 
 
+def test_the_button_pauses_a_run_and_lets_it_go_on(run, panel):
+    """It is one click, whoever holds the run; what it says follows the run."""
+
+    def press(action: str, request: str) -> dict[str, Any]:
+        assert panel.table.queued == {}
+        panel._on_message(panel.table, {"request": request, "action": action, "op": ""}, [])
+        return dict(panel.table.message)
+
+    assert panel.table.header["paused"] == ""
+    told = press("pause", "1")
+    assert told["ok"]
+    assert told["text"] == "paused; what is in flight finishes, and nothing new begins in it."
+    assert panel.table.header["paused"] == "paused"
+    assert panel.table.header["notes"][-1] == "paused: nothing new begins in it"
+    with pytest.raises(dnb.RunPaused):
+        run.step("a", effect="none").call(lambda: 1)
+    assert "is paused already" not in press("pause", "1")["text"], "one click, delivered twice"
+    assert not press("pause", "2")["ok"]
+    run.close()
+    assert press("unpause", "3")["ok"]
+    assert panel.table.header["paused"] == ""
+
+
 def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
     """`run.panel()` needs no notebook."""
     doubt(run)

@@ -282,6 +282,25 @@ def test_scopes_and_money_are_granted_from_a_line(notebook):
     notebook.ok("run.step(requires=['pay:write']).call(pay)")
 
 
+def test_a_run_is_paused_and_let_go_on_from_a_line(notebook):
+    """Also the run of another name, and after a restart; a wrong call changes nothing."""
+    notebook.ok("%durable run job")
+    told = notebook.ok('%durable pause --reason "the shop moves"')
+    assert "run job: paused" in told.out
+    stopped = notebook.run("run.step('pay', effect='none').call(str, 1)")
+    assert "RunPaused: pay#1 in run 'job' was not started: the run is paused." in stopped.out
+    assert "it is paused (the shop moves) already" in notebook.run("%durable pause").out
+    assert "it is the run, not pay#1" in notebook.run("%durable unpause pay#1").out
+    notebook.restart()
+    shown = notebook.ok("%durable run job").out
+    assert "run job is paused (the shop moves): nothing new begins in it" in shown
+    status = notebook.ok("%durable status").out
+    assert "paused (the shop moves): go on?\n    run.unpause()" in status
+    assert "it goes on" in notebook.ok("%durable unpause --run job").out
+    notebook.ok("run.step('pay', effect='none').call(str, 1)")
+    assert "it is not paused" in notebook.run("%durable unpause").out
+
+
 def test_an_effect_is_taken_back_from_a_line(notebook):
     """The function of the step is called; an async one is left to a cell."""
     notebook.ok("%durable run job")
