@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine.recorded import Recorded
 from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Record
 from durable_nb.model.spending import ENDS
+from durable_nb.model.state import OperationState
 from durable_nb.model.verdicts import RECORDED_AS
 from durable_nb.values.redaction import MARK, is_secret_name
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from durable_nb.engine.retired import after
 from durable_nb.model.facets import ANY, INPUT, FacetSet, Part, is_source
-from durable_nb.model.fold import ACCOUNT, Fold, OperationState
+from durable_nb.model.fold import ACCOUNT, Fold
 from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.state import OperationState
 
 #: Redoing a pure step and what follows is done without asking below this (DESIGN section 5).
 CHEAP_S: Final = 5.0

@@ -18,7 +18,7 @@ from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.views import OperationView
 from durable_nb.engine.watched import Watched, watch
 from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import OperationState
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     import pandas as pd

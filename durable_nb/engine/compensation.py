@@ -16,9 +16,9 @@ from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_asyn
 from durable_nb.engine.views import OperationView
 from durable_nb.model.errors import StillRunning, VerdictRefused
 from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import OperationState
 from durable_nb.model.identity import identity, parse
 from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run

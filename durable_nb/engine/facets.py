@@ -11,7 +11,7 @@ from durable_nb import values
 from durable_nb.engine.contract import contract
 from durable_nb.engine.reach import reach
 from durable_nb.model.facets import ANY, CONSTANT, INPUT, FacetSet, Part
-from durable_nb.model.fold import OperationState
+from durable_nb.model.state import OperationState
 
 #: Columns of `rows`.
 COLUMNS: Final = ("op", "facet", "shown", "digest", "watched")

@@ -23,9 +23,10 @@ from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.transplant import built_aside, end_of_rows, plant, renumbered
 from durable_nb.model.errors import VerdictRefused
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Record
+from durable_nb.model.state import OperationState
 
 #: Records of the run that speak of the original itself: its birth, its owners and its folder.
 _ITS_OWN: Final = frozenset(
@@ -158,7 +159,7 @@ def fork(
         _copy_artifacts(source, kept, part)
         with deferred_interrupts():
             plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end_of_rows(rows), name)
-    fold = Fold.of([*begun, *kept])
+    fold = Fold.whole([*begun, *kept])
     ended = {s.id: (s.effect, s.outcome(source.now)) for s in fold.ordered()}
     happened, doubt = (Effect.EXTERNAL, Outcome.COMPLETED), Outcome.UNKNOWN
     return Forked(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.model.errors import NotTrusted, ResultNotLoadable
-from durable_nb.model.fold import OperationState
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.trajectory import Trajectory

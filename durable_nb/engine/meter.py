@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from durable_nb.engine.scope import Scope
     from durable_nb.engine.trajectory import Trajectory
-    from durable_nb.model.fold import Fold, OperationState
+    from durable_nb.model.fold import Fold
+    from durable_nb.model.state import OperationState
 
 #: Digits after the point of a number of seconds: microseconds.
 _DIGITS = 6

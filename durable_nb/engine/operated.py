@@ -111,7 +111,7 @@ class Operated(Trajectory, Tables):
             name=self.name,
             folder=self.folder,
             records=tuple(records),
-            fold=Fold.of(records),
+            fold=Fold.whole(records),
             artifacts=self.artifacts,
             now=self.clock.now(),
             live=frozenset(filter(self.is_live, list(self.live))),

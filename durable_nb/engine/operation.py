@@ -43,10 +43,11 @@ from durable_nb.model.errors import (
     UnknownOutcome,
 )
 from durable_nb.model.facets import CONSTANT, FacetSet, Part
-from durable_nb.model.fold import ACCOUNT, OperationState
+from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 from durable_nb.model.spending import amount_of
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run

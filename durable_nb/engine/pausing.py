@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from durable_nb import values
 from durable_nb.model.control import RunPaused
 from durable_nb.model.errors import VerdictRefused
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation

@@ -15,10 +15,11 @@ from durable_nb.engine import standing
 from durable_nb.model.control import BudgetExceeded, ScopeDenied
 from durable_nb.model.errors import VerdictRefused
 from durable_nb.model.facets import FacetSet
-from durable_nb.model.fold import ACCOUNT, Fold, OperationState
+from durable_nb.model.fold import ACCOUNT, Fold
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.spending import Totals, amount_of
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation

@@ -14,11 +14,11 @@ from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.scope import Origin, Scope
 from durable_nb.model.errors import NestedEffect, StillRunning, UnknownOutcome
-from durable_nb.model.fold import OperationState
 from durable_nb.model.identity import Place, identity
 from durable_nb.model.outcomes import Effect, Kind
 from durable_nb.model.records import Draft
 from durable_nb.model.retiring import carry
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run
@@ -61,7 +61,7 @@ class Loop:
     def _stretch(self) -> Frame:
         """Give the frame of what is called between this pin and the next."""
         around = self._around
-        self._scope = Scope(self.id)
+        self._scope = Scope(self.id, within=around.scope, branch=around.scope.branch)
         return Frame(self._run, self._scope, around.operation, around.lineage, around)
 
     def pin(self, state: Any) -> Any:
@@ -143,6 +143,9 @@ class Loop:
     def _refuse_doubtful(self) -> None:
         """Refuse while something of this stretch is unknown or undecided."""
         run = self._run
+        waiting = [s for s in run.waiting_states() if self._concerns(s)]
+        if waiting:
+            raise StillRunning(waiting[0].id, [run.view(s) for s in waiting])
         doubts = [s for s in run.unknown_states() if self._concerns(s)]
         if doubts:
             shown = [run.view(s) for s in doubts]

@@ -10,9 +10,10 @@ from typing import Any
 
 from durable_nb import values
 from durable_nb.engine.questions import NOT_LOADABLE
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.records import RUN, Record
+from durable_nb.model.state import OperationState
 from durable_nb.values.text import Readable
 
 

@@ -29,10 +29,11 @@ from durable_nb.model.errors import (
     StepFailed,
     UnknownOutcome,
 )
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.identity import is_within
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation

@@ -51,7 +51,7 @@ def settle_live(
     folder : Path
         The run's folder.
     verb : str
-        One of `durable_nb.engine.inbox.VERBS`.
+        One of `durable_nb.engine.verbs.VERBS`.
     op : str
         Id, unique name or row number of an operation; "" for the run itself.
     arguments : Mapping

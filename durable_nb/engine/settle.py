@@ -22,10 +22,11 @@ from durable_nb.model.errors import (
     StillRunning,
     VerdictRefused,
 )
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.identity import is_id
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
+from durable_nb.model.state import OperationState
 from durable_nb.model.verdicts import (
     DECIDES_ONCE,
     RECORDED_AS,

@@ -16,10 +16,10 @@ from durable_nb.engine.change import Change, Cost, Policy, compare, policy_for
 from durable_nb.engine.loading import recorded_value
 from durable_nb.model.errors import IncompatibleCheckpoint
 from durable_nb.model.facets import CLASS, FacetSet
-from durable_nb.model.fold import RESULT, OperationState
 from durable_nb.model.identity import escape, named
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
+from durable_nb.model.state import RESULT, OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation

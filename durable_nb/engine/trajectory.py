@@ -27,10 +27,11 @@ from durable_nb.engine.validation import schema_of
 from durable_nb.journal import Journal, deferred_interrupts
 from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
-from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.fold import Fold
 from durable_nb.model.identity import named
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
+from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation

@@ -13,9 +13,9 @@ from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
 from durable_nb.engine.retired import NOTHING, Retired
 from durable_nb.engine.usage import outside_text
-from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import Record
+from durable_nb.model.state import OperationState
 from durable_nb.model.waits import WAITS_FOR, Wait
 
 if TYPE_CHECKING:

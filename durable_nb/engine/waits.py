@@ -28,10 +28,10 @@ from durable_nb.engine.recovery import may_run, replay, stands
 from durable_nb.engine.unawaited import Awaitable, is_async
 from durable_nb.model.control import ApprovalPending, SignalPending, TimerPending
 from durable_nb.model.errors import BadName, DuplicateStep, DurableSignal
-from durable_nb.model.fold import OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 from durable_nb.model.spending import amount_of
+from durable_nb.model.state import OperationState
 from durable_nb.model.waits import Wait
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from durable_nb.engine import store as stores
 from durable_nb.engine.audit import audit_rows
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.fork import Forked, fork
-from durable_nb.engine.inbox import ASKING, TAKES_LONG, perform
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import QUIET, Surroundings
 from durable_nb.engine.usage import UsageReport
+from durable_nb.engine.verbs import ASKING, TAKES_LONG, perform
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
 from durable_nb.journal import probe
@@ -276,7 +276,7 @@ class Watched(Tables):
         Parameters
         ----------
         verb : str
-            One of `durable_nb.engine.inbox.VERBS`.
+            One of `durable_nb.engine.verbs.VERBS`.
         op : str
             Id, unique name or row number of an operation; "" for the run itself.
         arguments : Mapping, optional
@@ -287,7 +287,7 @@ class Watched(Tables):
         Returns
         -------
         dict
-            As `durable_nb.engine.inbox.perform` gives it.
+            As `durable_nb.engine.verbs.perform` gives it.
 
         Raises
         ------

@@ -187,7 +187,7 @@ def settled(face: Face, answer: Mapping[str, Any]) -> None:
     face
         Where to print.
     answer : Mapping
-        As `durable_nb.engine.inbox.perform` gives it, here or in the run's owner.
+        As `durable_nb.engine.verbs.perform` gives it, here or in the run's owner.
     """
     operation, counts = answer["operation"], answer["counts"]
     name, verdict, said = answer["run"], answer["verdict"], answer["said"]

@@ -10,7 +10,8 @@ from durable_nb.model.records import Record
 from durable_nb.model.spending import Totals
 
 if TYPE_CHECKING:
-    from durable_nb.model.fold import Fold, OperationState
+    from durable_nb.model.fold import Fold
+    from durable_nb.model.state import OperationState
 
 
 def carry(fold: Fold, op: str, now: datetime) -> Carried:

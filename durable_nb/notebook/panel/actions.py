@@ -23,7 +23,7 @@ ACCEPT: Final = "accept"
 PAUSE: Final = "pause"
 UNPAUSE: Final = "unpause"
 
-#: Action -> the verb of `durable_nb.engine.inbox`, and which of the click's texts it takes.
+#: Action -> the verb of `durable_nb.engine.verbs`, and which of the click's texts it takes.
 ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.CONFIRM: ("confirm", ("result", "evidence")),
     Verdict.DENY: ("deny", ("evidence",)),

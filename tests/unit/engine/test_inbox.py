@@ -365,7 +365,7 @@ def test_a_message_that_was_taken_is_not_called_withdrawn(killed: Path) -> None:
 
 
 ASKED_FOR = """
-from durable_nb.engine.inbox import VERBS, perform
+from durable_nb.engine.verbs import VERBS, perform
 
 def look_up(op):
     return dnb.Undecided("cannot tell")

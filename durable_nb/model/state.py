@@ -1,0 +1,235 @@
+"""The state of one operation: what its records prove, folded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final
+
+from durable_nb.model import identity
+from durable_nb.model.outcomes import DECISIVE, OUTCOMES, Effect, Kind, Outcome
+from durable_nb.model.records import Record
+from durable_nb.model.spending import ENDS, NO_BILL, Bill
+from durable_nb.model.waits import Wait
+
+
+def nothing() -> Mapping[str, Any]:
+    """Give a mapping that is empty, and stays so."""
+    return MappingProxyType({})
+
+
+#: Kinds after which the operation is done anew, as another effect with another key.
+_RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
+#: Kinds that carry the result that replay returns.
+_RESULTS: Final = frozenset(
+    {
+        Kind.COMPLETED,
+        Kind.PINNED,
+        Kind.CONFIRMED,
+        Kind.KEPT,
+        Kind.DUPLICATE,
+        Kind.APPROVED,
+        Kind.SIGNALLED,
+    }
+)
+#: Those of them that a person gave, so that the code does not count.
+_VOUCHED: Final = frozenset({Kind.CONFIRMED, Kind.APPROVED, Kind.SIGNALLED})
+#: Kinds that complete with an error, which replay raises again.
+_FAILURES: Final = frozenset({Kind.OBSERVED, Kind.REJECTED})
+#: That an operation came out differently, among what is asked about.
+RESULT: Final = "result"
+
+
+def is_about_result(body: Mapping[str, Any]) -> bool:
+    """Tell whether a question, or its answer, is about what came out."""
+    return any(row[0] == RESULT for row in body.get("rows") or ())
+
+
+@dataclass(frozen=True, slots=True)
+class OperationState:
+    """What the records of one operation prove.
+
+    Attributes
+    ----------
+    first_seq : int
+        Its first record; operations are listed in that order.
+    kind : Kind or None
+        The last decisive record; with `effect` it gives `outcome`.
+    intent : Mapping
+        Body of the last `intended` record: inputs, code, idempotency key and so on.
+    basis : Mapping
+        The facets (``inputs``, the digest of the others, and ``produced`` files) that the recorded
+        result stands on.
+    result : str or None
+        The recorded result, as `values.encode` gave it.
+    preview : str or None
+        The result in one line, where it was recorded beside it.
+    failed : bool
+        Whether it is completed with an error, which replay raises again.
+    moved_seq : int
+        The last record that changed what there is to judge; a verdict by somebody who saw less of
+        it would be about something else.
+    question : Mapping or None
+        The change that waits for a decision: ``changes``, ``cost``, and the ``basis`` offered.
+    key_expires : datetime or None
+        From then on an idempotent effect in doubt counts as external (`key_ttl`).
+    unpriced : int
+        Attempts whose cost is not known, so that totals say "at least".
+    differs : Mapping or None
+        That it came out differently than what later effects stand on, and waits for a decision.
+    former : str or None
+        The result that later effects may stand on, from before it was invalidated or done again.
+    vouched : bool
+        Whether the result came from a verdict, so that the code does not count.
+    bill : Bill
+        What its attempts have cost.
+    """
+
+    id: str
+    first_seq: int
+    effect: Effect
+    kind: Kind | None = None
+    attempt: int = 0
+    generation: int = 0
+    last_seq: int = 0
+    moved_seq: int = 0
+    epoch: int = 0
+    intent: Mapping[str, Any] = field(default_factory=nothing)
+    basis: Mapping[str, Any] = field(default_factory=nothing)
+    last: Mapping[str, Any] = field(default_factory=nothing)
+    result: str | None = None
+    preview: str | None = None
+    error: Mapping[str, Any] | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    duration_s: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    unpriced: int = 0
+    failed: bool = False
+    question: Mapping[str, Any] | None = None
+    differs: Mapping[str, Any] | None = None
+    former: str | None = None
+    vouched: bool = False
+    key_expires: datetime | None = None
+    bill: Bill = NO_BILL
+
+    @property
+    def place(self) -> identity.Place:
+        """Parent, name, key and occurrence."""
+        return identity.parse(self.id)
+
+    @property
+    def asked(self) -> Mapping[str, Any] | None:
+        """What waits for a decision: a change of what it stands on, else of what came out."""
+        return self.question or self.differs
+
+    @property
+    def branch(self) -> str:
+        """The innermost independent branch that it is in; "" where there is none."""
+        return str(self.intent.get("branch", ""))
+
+    @property
+    def cell(self) -> str:
+        """The cell that called it, at the root of the run."""
+        return str(self.intent.get("cell", ""))
+
+    def idempotency_key(self, run_id: str) -> str:
+        """Give the key of the next attempt; one that was sent stays, also in a fork of the run."""
+        if self.intent.get("generation") == self.generation and self.intent.get("idempotency_key"):
+            return str(self.intent["idempotency_key"])
+        return identity.idempotency_key(run_id, self.id, self.generation)
+
+    @property
+    def undoes(self) -> Mapping[str, Any] | None:
+        """What a compensation takes back: ``op`` and ``generation``; `None` for all else."""
+        return self.intent.get("undoes")
+
+    @property
+    def wait(self) -> Wait | None:
+        """What it waits, or has waited, for; `None` of a step."""
+        found = self.intent.get("wait")
+        return None if found is None else Wait(found)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is a wait that is asked for, and undecided."""
+        return self.kind is Kind.INTENDED and self.wait is not None
+
+    def outcome(self, now: datetime) -> Outcome:
+        """Look the outcome up; `now` matters only where a provider forgets keys."""
+        effect = self.effect
+        if effect is Effect.IDEMPOTENT and self.key_expires and now >= self.key_expires:
+            effect = Effect.EXTERNAL
+        return OUTCOMES[effect, self.kind]
+
+    def apply(self, record: Record) -> OperationState:
+        """Give the state after one more record of this operation."""
+        body, kind = record.body, record.kind
+        if kind is Kind.ASKED:
+            asked = body if body["changes"] else None
+            moved = record.seq if asked else self.moved_seq
+            return replace(self, last_seq=record.seq, moved_seq=moved, question=asked)
+        if kind not in DECISIVE:
+            return replace(self, last_seq=record.seq, bill=self.bill.after(record))
+        new: dict[str, Any] = {"kind": kind, "last_seq": record.seq, "last": body}
+        new["bill"] = self.bill.after(record)
+        new["moved_seq"] = record.seq
+        new["question"] = None
+        if kind is Kind.INTENDED:
+            new |= self._intended(record)
+        if kind in ENDS:
+            new |= self._ended(record)
+        if kind in _RESULTS and body.get("result") is not None:
+            new["result"], new["preview"] = body["result"], body.get("preview")
+            new["failed"] = False
+        if kind in _RESULTS and kind is not Kind.KEPT:
+            new |= {"error": None, "ended": record.ts, "failed": False}
+            new |= {"vouched": kind in _VOUCHED, "differs": body.get("differs")}
+            new["former"] = self.former if body.get("differs") else None
+        if kind in _RESULTS or kind in _FAILURES:
+            new["basis"] = body.get("basis") or self.last.get("basis") or self.intent
+            if body.get("produced"):
+                new["basis"] = {**new["basis"], "produced": body["produced"]}
+        if kind is Kind.KEPT and is_about_result(body):
+            new |= {"differs": None, "former": None}
+        if kind in _FAILURES:
+            new["failed"] = True
+            if body.get("error") is not None:  # of a wait, which had no attempt that raised it
+                new |= {"error": body["error"], "ended": record.ts}
+        if kind in _RENEWS:
+            new |= {"generation": self.generation + 1, "result": None, "preview": None}
+            new |= {"former": self.former or self.result, "differs": None, "vouched": False}
+            new["error"] = None
+            new["failed"] = False
+            new["key_expires"] = None
+        return replace(self, **new)
+
+    def _intended(self, record: Record) -> dict[str, Any]:
+        ttl = record.body.get("key_ttl")
+        expires = record.ts + timedelta(seconds=ttl) if ttl is not None else None
+        return {
+            "effect": Effect(record.body["effect"]),
+            "attempt": record.body["attempt"],
+            "epoch": record.epoch,
+            "intent": record.body,
+            "started": record.ts,
+            "ended": None,
+            "duration_s": None,
+            "key_expires": self.key_expires or expires,
+            # an attempt that left nothing behind has a cost that nobody knows
+            "unpriced": self.unpriced + (self.kind is Kind.INTENDED and self.wait is None),
+        }
+
+    def _ended(self, record: Record) -> dict[str, Any]:
+        body = record.body
+        new: dict[str, Any] = {"ended": record.ts, "duration_s": body.get("duration_s")}
+        if body.get("usd") is not None:
+            new["usd"] = (self.usd or 0.0) + body["usd"]
+        if body.get("tokens") is not None:
+            new["tokens"] = (self.tokens or 0) + body["tokens"]
+        if body.get("error") is not None:
+            new["error"] = body["error"]
+        return new
