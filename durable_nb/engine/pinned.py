@@ -13,11 +13,11 @@ from durable_nb.engine.looking_back import warn_of_secret
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.scope import Origin, Scope
-from durable_nb.model.errors import NestedEffect, StillRunning, UnknownOutcome
+from durable_nb.model.errors import NestedEffect, StillRunning, UnknownOutcome, VerdictRefused
 from durable_nb.model.identity import Place, identity
 from durable_nb.model.outcomes import Effect, Kind
 from durable_nb.model.records import Draft
-from durable_nb.model.retiring import carry
+from durable_nb.model.retiring import below_of, carry
 from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class Loop:
         ------
         UnknownOutcome, IncompatibleCheckpoint
             Something that was called since the last pin is unknown, or waits for a decision.
-        StillRunning
-            Something that was called since then has not ended.
+        StillRunning, VerdictRefused
+            Something that was called since then has not ended, or waits for a decision.
         NotRecordable
             The state does not survive; the path to what does not is named. In each case nothing
             was recorded or retired.
@@ -143,9 +143,11 @@ class Loop:
     def _refuse_doubtful(self) -> None:
         """Refuse while something of this stretch is unknown or undecided."""
         run = self._run
-        waiting = [s for s in run.waiting_states() if self._concerns(s)]
-        if waiting:
-            raise StillRunning(waiting[0].id, [run.view(s) for s in waiting])
+        below = [run.fold.operations[op] for op in below_of(run.fold, self.id)]
+        for state in below:
+            if state.is_pending:
+                why = f"{state.id} in it waits, undecided: decide it first."
+                raise VerdictRefused(self.id, "pin", why, [run.view(state)])
         doubts = [s for s in run.unknown_states() if self._concerns(s)]
         if doubts:
             shown = [run.view(s) for s in doubts]

@@ -57,10 +57,21 @@ def _gone(fold: Fold, op: str) -> list[str]:
     for own in _stretches(fold, op):
         if own != op and own in fold.operations:
             found.append(own)
-        below = list(fold.containers.get(own, ()))
-        while below:
-            found.append(one := below.pop())
-            below.extend(fold.containers.get(one, ()))
+        found.extend(_tree(fold, own))
+    return found
+
+
+def below_of(fold: Fold, op: str) -> list[str]:
+    """List the operations on record that are below of an identity."""
+    return [one for one in _tree(fold, op) if one in fold.operations]
+
+
+def _tree(fold: Fold, op: str) -> list[str]:
+    found: list[str] = []
+    below = list(fold.containers.get(op, ()))
+    while below:
+        found.append(one := below.pop())
+        below.extend(fold.containers.get(one, ()))
     return found
 
 
