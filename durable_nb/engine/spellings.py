@@ -102,7 +102,7 @@ class Spellings(Waits):
             then is one `UnknownOutcome`.
         """
         return fanout.run_map(
-            self, fn, items, key=key, limit=limit, independent=independent, options=options
+            self._run, fn, items, key=key, limit=limit, independent=independent, options=options
         )
 
     def stage(
