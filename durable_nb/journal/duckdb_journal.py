@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -41,8 +42,8 @@ from durable_nb.model.records import Draft, Record
 #: Seconds that a lazy record may wait for a commit to ride with.
 LAZY_LIMIT: Final = 1.0
 
-#: Rows from which DuckDB's appender is cheaper than one INSERT a row.
-_APPENDER_FROM: Final = 2
+#: Rows from which DuckDB's appender is cheaper than one INSERT with a list of rows.
+_APPENDER_FROM: Final = 9
 
 
 def _now() -> datetime:
@@ -78,6 +79,7 @@ class DuckDBJournal:
         self.recovered: Recovery | None = None
         self.trouble = ""
         self._con, self._head, self._clock = con, head, clock
+        self._parsed: dict[int, duckdb.Statement] = {}
         self._pid = os.getpid()
         self._durable, self._digest = len(rows), START
         self._loaded: list[Record] | None = None
@@ -240,13 +242,21 @@ class DuckDBJournal:
     def _insert(self, rows: list[Row]) -> None:
         """Write rows in one transaction."""
         if len(rows) < _APPENDER_FROM:
-            self._con.execute(queries("journal")["insert_record"], rows[0])
+            self._con.execute(self._statement(len(rows)), list(itertools.chain.from_iterable(rows)))
             return
         self._con.execute("BEGIN")
         appender = self._con.appender("j.main.records")
         appender.append_rows(rows)
         appender.flush()
         self._con.execute("COMMIT")
+
+    def _statement(self, rows: int) -> duckdb.Statement:
+        """Give the INSERT of so many rows, parsed once."""
+        found = self._parsed.get(rows)
+        if found is None:
+            sql = queries("journal")["insert_record"] + ", (?, ?, ?, ?, ?, ?)" * (rows - 1)
+            found = self._parsed[rows] = self._con.extract_statements(sql)[0]
+        return found
 
     def _landed(self, rows: list[Row], error: BaseException) -> bool:
         """Read the tail again after a failed commit, and tell whether the batch is there."""
@@ -270,7 +280,7 @@ class DuckDBJournal:
             found = self._con.execute(query, {"seq": self._durable}).fetchall()
         except duckdb.Error:
             self._con.close()  # "database has been invalidated": only a new connection helps
-            self._con = connect(self.path)
+            self._con, self._parsed = connect(self.path), {}
             found = self._con.execute(query, {"seq": self._durable}).fetchall()
         return [Row(*row) for row in found]
 
@@ -435,6 +445,6 @@ def open_journal(
         # and let go before copying, because closing any descriptor drops DuckDB's lock.
         found.con.close()
         recovery = copy_aside(path, str(journal.lost))
-        journal._con = connect(path)
+        journal._con, journal._parsed = connect(path), {}
     journal.recovered = recovery
     return journal
