@@ -151,7 +151,7 @@ class DuckDBJournal:
         if not packed:
             return []
         with deferred_interrupts():
-            return self._group.submit(Ticket(packed, lazy))
+            return self._group.submit(Ticket(packed, drafts, lazy))
 
     def flush(self) -> None:
         """Make every lazy record durable."""
@@ -189,17 +189,24 @@ class DuckDBJournal:
             if failure is not None and not isinstance(failure, JournalUnwritable):
                 raise failure
             self._settle_unsure()
-            ts, seq = micros(self._clock()), self.last_seq
+            now, seq = self._clock(), self.last_seq
+            ts, now = micros(now), now.astimezone(UTC)
             shares: list[list[Row]] = []
+            answers: list[list[Record]] = []
             for ticket in batch:
                 share = [
                     Row(seq + n, op, kind, ts, self.epoch, body)
                     for n, (op, kind, body) in enumerate(ticket.packed, start=1)
                 ]
+                answers.append(
+                    [
+                        Record(row.seq, draft.op, draft.kind, now, self.epoch, draft.body)
+                        for row, draft in zip(share, ticket.drafts, strict=True)
+                    ]
+                )
                 seq += len(share)
                 shares.append(share)
             rows = [row for share in shares for row in share]
-            answers = [records_of(share) for share in shares]
             # After a failure of the timer even a lazy caller commits: it heals, or it is told.
             if all(ticket.lazy for ticket in batch) and failure is None:
                 self._pending.extend(rows)
