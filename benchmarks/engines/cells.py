@@ -101,7 +101,7 @@ def unmirrored(folder: Path, number: int) -> Mapping[str, Any]:
     """Journal steps without mirror and heartbeat."""
     from durable_nb.journal import Lease
 
-    with mock.patch.object(Lease, "start_heartbeat", lambda *_, **__: None):
+    with mock.patch.object(Lease, "start_heartbeat"):
         return _rate(folder, number)
 
 

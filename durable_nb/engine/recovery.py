@@ -245,10 +245,15 @@ def _within(state: OperationState, op: Operation) -> bool:
 # -- replay ----------------------------------------------------------------------------------
 
 
+def was_replayed(run: Trajectory, state: OperationState) -> None:
+    """Note that the program has come to a record, and took it."""
+    run.sources[state.id] = "record"
+
+
 def replay(op: Operation, state: OperationState) -> None:
     """Give the operation its recorded result, or raise its recorded failure."""
     run = op.run
-    run.sources[op.id] = "record"
+    was_replayed(run, state)
     if state.failed:
         op.has_failed = True
         error = dict(state.error or {})

@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from durable_nb import values
 from durable_nb.engine import calls, fanout
+from durable_nb.engine.called import Call
 from durable_nb.engine.compensation import compensate
 from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.operated import Operated
-from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.stage import Stage, make_stage
@@ -118,8 +118,8 @@ class Run(Operated):
         *,
         inputs: dict[str, Any],
         code: Code,
-    ) -> Callable[[], Operation]:
-        """Take an occurrence and give a maker of attempts at it.
+    ) -> Call:
+        """Take an occurrence; give what makes attempts at it, or finds its record.
 
         Raises
         ------
@@ -148,15 +148,9 @@ class Run(Operated):
         advice = "add `--effect none` to its %%durable line" if options.single else ""
         found = code()
         known = self.gathered(options, found)
-
-        def make() -> Operation:
-            with_files = self.with_files(options, known)  # an attempt reads what is there by then
-            looked = (code, found)
-            return Operation(
-                self, scope, taken, options, inputs, with_files, looked, origin, lineage, advice
-            )
-
-        return make
+        return Call(
+            self, scope, taken, options, inputs, known, (code, found), origin, lineage, advice
+        )
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)

@@ -92,6 +92,7 @@ class DuckDBJournal:
         self._wake = threading.Condition()
         self._due: float | None = None
         self._timer: threading.Thread | None = None
+        self._idle = False  # the timer waits for nothing but to be told
         self._group = Group(self._commit, self._unwritable)
         last_epoch = rows[-1].epoch if rows else 0
         self.epoch = last_epoch + 1 if epoch is None or epoch < last_epoch else epoch
@@ -339,7 +340,8 @@ class DuckDBJournal:
                     target=self._tick, name=f"durable_nb lazy {self.run}", daemon=True
                 )
                 self._timer.start()
-            self._wake.notify()
+            elif self._idle:
+                self._wake.notify()  # else it looks in time: waking it costs more than a record
 
     def _tick(self) -> None:
         """Flush when lazy records are due; a failure is kept for the next caller."""
@@ -349,7 +351,9 @@ class DuckDBJournal:
                     return
                 now = time.monotonic()
                 if self._due is None or self._due > now:
+                    self._idle = self._due is None
                     self._wake.wait(None if self._due is None else self._due - now)
+                    self._idle = False
                     continue
                 self._due = None
             try:
