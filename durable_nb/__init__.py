@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from durable_nb.engine import store as _store
 from durable_nb.engine.archive import Exported, Imported, export_run, import_run
+from durable_nb.engine.compare import Named as _Named
+from durable_nb.engine.compare import compare as _compare
 from durable_nb.engine.context import current_operation, current_run
 from durable_nb.engine.credentials import Credentials
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
+from durable_nb.engine.fork import Forked
 from durable_nb.engine.gc import Garbage, gc
 from durable_nb.engine.listing import runs, sql
 from durable_nb.engine.operation import Operation
@@ -23,12 +26,21 @@ from durable_nb.engine.stage import Stage
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.usage import UsageLine, UsageReport
 from durable_nb.engine.verify import verify
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
 from durable_nb.journal.errors import ArchiveRefused
-from durable_nb.model.control import BudgetExceeded, ScopeDenied
+from durable_nb.model.control import (
+    ApprovalPending,
+    ApprovalRejected,
+    BudgetExceeded,
+    NotAwaited,
+    ScopeDenied,
+    SignalPending,
+    TimerPending,
+)
 from durable_nb.model.errors import (
     AlreadySettled,
     BadName,
@@ -61,6 +73,9 @@ from durable_nb.model.errors import (
     VerdictRefused,
 )
 from durable_nb.values import register_codec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __version__ = "0.1.0"
 
@@ -166,10 +181,11 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     Returns
     -------
     Watched
-        With a run's own operator verbs: ``status_view, operations, unknown, history, confirm,
-        deny, invalidate, keep, rerun, accept, grant, reconcile, panel``. A live run in another
-        process is shown from its mirror, at most two seconds old; what is asked of it is done by
-        its owner, which answers within two seconds.
+        With a run's own operator verbs: ``status_view, operations, unknown, history, audit,
+        report, confirm, deny, invalidate, keep, rerun, approve, reject, signal, accept, grant,
+        reconcile, fork, panel``. A live run in another process is shown from its mirror, at most
+        two seconds old; what is asked of it is done by its owner, which answers within two
+        seconds.
 
     Raises
     ------
@@ -178,6 +194,35 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     """
     around = _surroundings().get("surroundings", _store.SCRIPT)
     return _watch(name, store=store, surroundings=around)
+
+
+def compare(a: _Named, b: _Named, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """Show two runs side by side, such as a run and its fork.
+
+    Parameters
+    ----------
+    a, b : str, Run or Watched
+        Names of runs, or runs.
+    store : path, optional
+        Of the names; as for `open_run`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each operation of `a`, in its order, then for those that only `b` has: ``op,
+        outcome_a, outcome_b, result_a, result_b, same, usd_a, usd_b, duration_a, duration_b,
+        changes``. Results are short texts; ``same`` compares the recorded values themselves, and
+        is `None` where one of the two has no result. ``changes`` says what differs in what the
+        two stand on. Of a run that another process holds, only its mirror is compared; that is
+        said.
+
+    Raises
+    ------
+    RunMissing, BadName, NotTrusted, RunDamaged, RunHeld
+        Nothing is changed in any case.
+    """
+    around = _surroundings().get("surroundings", _store.SCRIPT)
+    return _compare(a, b, store=store, say=around.say)
 
 
 def _surroundings() -> dict[str, Any]:
@@ -206,6 +251,8 @@ def unload_ipython_extension(shell: Any) -> None:
 
 __all__ = [
     "AlreadySettled",
+    "ApprovalPending",
+    "ApprovalRejected",
     "ArchiveRefused",
     "BadName",
     "BudgetExceeded",
@@ -216,6 +263,7 @@ __all__ = [
     "DurableSignal",
     "Exported",
     "Finding",
+    "Forked",
     "Garbage",
     "Happened",
     "Imported",
@@ -226,6 +274,7 @@ __all__ = [
     "NestedEffect",
     "NoActiveRun",
     "NotApplied",
+    "NotAwaited",
     "NotRecordable",
     "NotTrusted",
     "Operation",
@@ -244,6 +293,7 @@ __all__ = [
     "RunHeld",
     "RunMissing",
     "ScopeDenied",
+    "SignalPending",
     "Stage",
     "StaleOwner",
     "StatusView",
@@ -251,11 +301,15 @@ __all__ = [
     "StepFailed",
     "StillRunning",
     "Surroundings",
+    "TimerPending",
     "Undecided",
     "UnguardedStep",
     "UnknownOutcome",
+    "UsageLine",
+    "UsageReport",
     "VerdictRefused",
     "Watched",
+    "compare",
     "current_operation",
     "current_run",
     "export_run",

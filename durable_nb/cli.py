@@ -10,7 +10,7 @@ import click
 
 from durable_nb import __version__
 from durable_nb.engine import store as stores
-from durable_nb.faces import judging, keeping, look, show
+from durable_nb.faces import deciding, forking, judging, keeping, look, reporting, show
 from durable_nb.faces.judging import run_argument
 from durable_nb.faces.output import (
     DONE,
@@ -26,6 +26,7 @@ from durable_nb.faces.problems import Verbs
 from durable_nb.journal import mirror
 from durable_nb.journal.errors import MirrorSkipped
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.waits import FOR_A_PERSON
 
 _EXTRA: Final = "pip install 'durable-nb[demo]'"
 
@@ -97,7 +98,8 @@ def show_(face: Face, name: str, op: str | None, facets: bool) -> int:
         with look.reading(face, name) as held:
             row, history = look.in_journal(held, op), held.records(op)
         show.operation(face, picture, row, history)
-    return PERSON_NEEDED if row["outcome"] == Outcome.UNKNOWN else DONE
+    waits = row["waits"] and row["wait"] in FOR_A_PERSON
+    return PERSON_NEEDED if waits or row["outcome"] == Outcome.UNKNOWN else DONE
 
 
 @cli.command()
@@ -146,7 +148,13 @@ def sql(face: Face, query: str) -> int:
 # -- settling and keeping ----------------------------------------------------------------------
 
 
-for _verb in (*judging.VERBS, *keeping.VERBS):
+for _verb in (
+    *reporting.VERBS,
+    *judging.VERBS,
+    *deciding.VERBS,
+    *forking.VERBS,
+    *keeping.VERBS,
+):
     cli.add_command(_verb)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -26,14 +25,13 @@ from durable_nb.journal.archive import (
     Manifest,
     content_of,
     is_value,
-    sync_folder,
     write_archive,
 )
 from durable_nb.journal.errors import ArchiveRefused, MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.head import HeadState
-from durable_nb.journal.rows import START, Row, chain
-from durable_nb.journal.transplant import foreign_rows, plant
+from durable_nb.journal.rows import Row
+from durable_nb.journal.transplant import built_aside, end_of_rows, foreign_rows, plant
 from durable_nb.model.errors import DurableError
 from durable_nb.values.artifacts import INDEX
 
@@ -251,21 +249,14 @@ def import_run(
         target = folders.run_folder(root, run)
         _refuse_taken(archive, target)
         folders.prepare_store(root)
-        part = Path(tempfile.mkdtemp(prefix=".import-", dir=root))  # mode 0700; no run's name
-        try:
+        refuse_taken = functools.partial(_refuse_taken, archive, target)
+        with built_aside(target, ".import-", refuse_taken) as part:
             _unpack(archive, part, run, tell)
             report = whole_report(part, run, tell=tell)
             refuse_damaged(replace(report, folder=target))
             if report.run_id != archive.manifest.run_id:
                 why = "its records are of another run than its manifest says"
                 raise ArchiveRefused(str(archive.path), why, "Export the run again.")
-            _sync(part)
-            _refuse_taken(archive, target)
-            os.rename(part, target)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-        sync_folder(root)
     artifacts = sum(map(is_value, archive.manifest.files))
     records = report.checked["records"]
     twins = _twins(root, run, report.run_id)
@@ -291,13 +282,11 @@ def _rows(archive: Archive, scratch: Path, run: str) -> tuple[list[Row], HeadSta
         raise ArchiveRefused(
             str(archive.path), str(error).rstrip("."), "Export the run again."
         ) from error
-    digest = START
-    for row in rows:
-        digest = chain(digest, row)
-    if (len(rows), digest.hex()) != (archive.manifest.last_seq, archive.manifest.digest):
+    end = end_of_rows(rows)
+    if (end.seq, end.digest.hex()) != (archive.manifest.last_seq, archive.manifest.digest):
         why = "its records are not those that its manifest says"
         raise ArchiveRefused(str(archive.path), why, "Export the run again.")
-    return rows, HeadState(len(rows), digest)
+    return rows, end
 
 
 def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
@@ -319,18 +308,6 @@ def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
             artifacts.put(archive.read(name))
     finally:
         artifacts.close()
-
-
-def _sync(folder: Path) -> None:
-    """Make all of a folder private and durable."""
-    for root, _, files in os.walk(folder):
-        os.chmod(root, 0o700)
-        for name in files:
-            path = Path(root) / name
-            path.chmod(0o600)
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        sync_folder(Path(root))
 
 
 def _twins(root: Path, run: str, run_id: str) -> tuple[str, ...]:

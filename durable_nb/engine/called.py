@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine.facets import Code
 from durable_nb.engine.loading import recorded_value
+from durable_nb.engine.meter import Looking
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import was_replayed
 from durable_nb.engine.scope import Lineage, Origin, Scope
+from durable_nb.model.errors import ResultNotLoadable
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.identity import parse
 from durable_nb.model.outcomes import Kind
@@ -48,7 +50,7 @@ class Call:
     """
 
     __slots__ = (
-        "_advice", "_code", "_digests", "_lineage", "_origin", "id", "inputs", "known", "options",
+        "_advice", "_code", "_lineage", "_looking", "_origin", "id", "inputs", "known", "options",
         "run", "scope",
     )  # fmt: skip
 
@@ -61,20 +63,26 @@ class Call:
         inputs: dict[str, Any],
         known: FacetSet,
         code: tuple[Code, FacetSet],
+        looking: Looking,
         origin: Origin,
         lineage: Lineage,
         advice: str,
     ) -> None:
-        self.run, self.scope, self.id, self.options, self.inputs = run, scope, op_id, options, inputs
-        self.known, self._code = known, code
+        self.run, self.scope, self.id, self.options, self.inputs = (
+            run,
+            scope,
+            op_id,
+            options,
+            inputs,
+        )
+        self.known, self._code, self._looking = known, code, looking
         self._origin, self._lineage, self._advice = origin, lineage, advice
-        self._digests: dict[str, str] | None = None
 
     def recorded(self) -> Any:
         """Give the recorded result, if all that it stands on is as it was; else `MISSING`."""
         run = self.run
         state = run.fold.operations.get(self.id)
-        if state is None or state.kind is not _COMPLETED or state.asked is not None:
+        if state is None or state.kind is not _COMPLETED or state.asked or state.wait:
             return MISSING
         options, basis = self.options, state.basis
         if basis.get("facets") != self.known.digest or "produced" in basis:
@@ -82,12 +90,12 @@ class Call:
         if options.uses or options.produces:
             return MISSING
         try:
-            self._digests = run.digests(self.inputs, self.id)
-            if self._digests != basis.get("inputs"):
-                return MISSING
-            value = recorded_value(run, state)
+            with self._looking:
+                if run.digests(self.inputs, self.id) != basis.get("inputs"):
+                    return MISSING
+                value = recorded_value(run, state)
         except BaseException as stop:
-            if isinstance(stop, Exception):
+            if isinstance(stop, Exception | ResultNotLoadable):
                 return MISSING  # the operation meets it too, and says what it means
             with run.lock:
                 self.scope.give_back(parse(self.id), self._origin)
@@ -97,16 +105,19 @@ class Call:
 
     def __call__(self) -> Operation:
         """Make an attempt, with the files as they are by now."""
-        known = self.run.with_files(self.options, self.known)
-        return Operation(
-            self.run,
-            self.scope,
-            self.id,
-            self.options,
-            self.inputs,
-            known,
-            self._code,
-            self._origin,
-            self._lineage,
-            self._advice,
-        )
+        looking = self._looking
+        with looking:
+            made = Operation(
+                self.run,
+                self.scope,
+                self.id,
+                self.options,
+                self.inputs,
+                self.run.with_files(self.options, self.known),
+                self._code,
+                self._origin,
+                self._lineage,
+                self._advice,
+            )
+        made.time.looking_s = looking.take()
+        return made

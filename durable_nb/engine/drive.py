@@ -1,7 +1,8 @@
 """One synchronous core, two spellings: the core asks for what may wait, a driver does it.
 
-The core is written as generators that yield `Ask` (call a user's function, which may be async)
-and `Sleep`. `drive` answers in blocking code, `adrive` in async code.
+The core is written as generators that yield `Ask` (call a user's function, which may be async),
+`Sleep`, and `Until` (somebody else has to do something). `drive` answers in blocking code,
+`adrive` in async code.
 """
 
 from __future__ import annotations
@@ -31,13 +32,23 @@ class Sleep:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Look again after so many seconds; blocking code, which cannot wait, stops with a signal."""
+
+    signal: Callable[[], BaseException]
+    seconds: float
+
+
+Request = Ask | Sleep | Until
+
 #: A piece of the core: yields requests, is sent answers, returns `T`.
-Core = Generator[Ask | Sleep, Any, T]
+Core = Generator[Request, Any, T]
 
 
 def drive(core: Core[T], sleep: Callable[[float], None] = time.sleep) -> T:
     """Run a piece of the core in blocking code; what a function raises is raised in the core."""
-    step: Callable[[Any], Ask | Sleep] = core.send
+    step: Callable[[Any], Request] = core.send
     answer: Any = None
     try:
         while True:
@@ -53,7 +64,7 @@ def drive(core: Core[T], sleep: Callable[[float], None] = time.sleep) -> T:
 
 async def adrive(core: Core[T]) -> T:
     """Run a piece of the core in async code; what a function raises is raised in the core."""
-    step: Callable[[Any], Ask | Sleep] = core.send
+    step: Callable[[Any], Request] = core.send
     answer: Any = None
     try:
         while True:
@@ -67,7 +78,9 @@ async def adrive(core: Core[T]) -> T:
         return result
 
 
-def _block(request: Ask | Sleep, sleep: Callable[[float], None]) -> Any:
+def _block(request: Request, sleep: Callable[[float], None]) -> Any:
+    if isinstance(request, Until):
+        raise request.signal()
     if isinstance(request, Sleep):
         sleep(request.seconds)
         return None
@@ -78,8 +91,8 @@ def _block(request: Ask | Sleep, sleep: Callable[[float], None]) -> Any:
     return answer
 
 
-async def _await(request: Ask | Sleep) -> Any:
-    if isinstance(request, Sleep):
+async def _await(request: Request) -> Any:
+    if isinstance(request, Sleep | Until):
         await asyncio.sleep(request.seconds)
         return None
     answer = request.fn(request.argument)

@@ -6,6 +6,7 @@ answer, never an error in the owner's thread.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ _ADOPTED: Final[Mapping[Adoption, str]] = {
     Adoption.ABANDONED: "the same run, in place of the other folder's",
     Adoption.FORK: "a run of its own, with new idempotency keys for what begins here",
 }
+#: Bytes of an audit trail that another process is given; `Inbox` reads no longer answers.
+AUDIT_LIMIT: Final = 15_000_000
 #: Seconds that closing waits for a verdict that is being recorded.
 _STOP_S: Final = 5.0
 
@@ -122,6 +125,11 @@ def _facets(run: Run, op: object) -> Done:
     return Done("shown", f"{len(rows)} facets", None, {"facets": rows})
 
 
+def _report(run: Run, op: object) -> Done:
+    report = run.report()
+    return Done("shown", f"{len(report.lines)} lines", None, {"report": report.as_dict()})
+
+
 def _keep(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
 
@@ -129,6 +137,30 @@ def _keep(run: Run, op: object, *, reason: str = "") -> Done:
 def _rerun(run: Run, op: object, *, reason: str = "") -> Done:
     view = run.rerun(op, reason=reason)
     return Done("rerun", f"{_next(run)}, under a new idempotency key", view)
+
+
+def _approve(run: Run, op: object, *, reason: str = "") -> Done:
+    return Done("approved", _goes_on(run), run.approve(op, reason=reason))
+
+
+def _reject(run: Run, op: object, *, reason: str = "") -> Done:
+    said = "the program gets an ApprovalRejected, here and on each resume"
+    return Done("rejected", said, run.reject(op, reason=reason))
+
+
+def _signal(run: Run, op: object, *, name: str | None = None, value: str | None = None) -> Done:
+    view = run.signal(op or name, None if value is None else values.read_literal(value))
+    if view is None:
+        said = f"nothing waits for signal {name!r} yet; the first that does gets it"
+        return Done("held", said, None)
+    return Done("signalled", f"it gets {view.result_preview or 'None'}; {_goes_on(run)}", view)
+
+
+def _goes_on(run: Run) -> str:
+    """Say who goes on with what has waited."""
+    if run.role == "runner":
+        return "what awaits it goes on, and a cell that it stopped goes on when it is run again"
+    return "the next kernel goes on"
 
 
 def _accept(run: Run, op: object, *, reason: str) -> Done:
@@ -157,6 +189,23 @@ def _grant(
     line = run.status_view().budget
     more = {"scopes": list(run.scopes), "budget": run.budget, "spent": run.spent()}
     return Done("granted", f"{said}; {line}" if line else said, None, more)
+
+
+def _audit(run: Run, op: object) -> Done:
+    rows = run.audit_rows()
+    size = len(json.dumps(rows))
+    if size > AUDIT_LIMIT:
+        raise ValueError(
+            f"the audit trail has {size:,} bytes, and its owner hands on {AUDIT_LIMIT:,} at most. "
+            "Write it there (run.audit()), or close the run there first."
+        )
+    return Done("shown", f"{len(rows)} operations", None, {"audit": rows})
+
+
+def _fork(run: Run, op: object, *, name: str, store: str | None = None, reason: str = "") -> Done:
+    """Make a new run from this one, of which nothing changes."""
+    forked = run.fork(name, op or None, store=store, reason=reason)
+    return Done("forked", f"{name} is a fork of it", None, {"fork": forked.as_dict()})
 
 
 def _reconcile(run: Run, op: object) -> Done:
@@ -223,6 +272,9 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "keep": _keep,
         "rerun": _rerun,
         "reconcile": _reconcile,
+        "approve": _approve,
+        "reject": _reject,
+        "signal": _signal,
         "accept": _accept,
         "adopt": _adopt,
         "grant": _grant,
@@ -230,14 +282,21 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "unknown": _unknown,
         "history": _history,
         "facets": _facets,
+        "report": _report,
+        "fork": _fork,
+        "audit": _audit,
     }
 )
 #: Verbs that give no verdict.
-ASKING: Final = frozenset({"dependants", "facets", "history", "unknown", "reconcile"})
+ASKING: Final = frozenset(
+    {"audit", "dependants", "facets", "fork", "history", "reconcile", "report", "unknown"}
+)
 #: Verbs about the run itself.
-_WHOLE: Final = frozenset({"accept", "adopt", "facets", "grant", "history", "unknown"})
-#: Verbs that run a function of the user's: not under the run's lock, nor in the inbox's thread.
-_CALLS_OUT: Final = frozenset({"reconcile"})
+_WHOLE: Final = frozenset(
+    {"accept", "adopt", "facets", "grant", "history", "report", "signal", "unknown"}
+)
+#: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
+TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report"})
 
 #: Messages that this process has in hand: what is taken and not here was left by a killed owner.
 _in_hand: Final[set[str]] = set()
@@ -307,7 +366,7 @@ def apply(run: Run, message: Message) -> dict[str, Any]:
     """
     try:
         with settle.sent_by(message.actor, message.id):
-            if message.verb in _CALLS_OUT:
+            if message.verb in TAKES_LONG:
                 return {"ok": True, **perform(run, message.verb, message.op, message.arguments)}
             with run.lock:
                 return {"ok": True, **_judge(run, message)}
@@ -322,6 +381,8 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if not message.op:
         if message.verb not in _WHOLE:
             raise ValueError(f"{message.verb!r} needs an operation")
+        if message.verb == "signal" and (known := _sent(run, message.id)) is not None:
+            return _document(run, known)
         return perform(run, message.verb, "", message.arguments)
     state, _ = settle.find(run, message.op)
     if state.last.get("message") == message.id:  # its owner was killed before it could answer
@@ -334,6 +395,16 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
         why = "it was begun again after this was sent. Look again."
         raise VerdictRefused(state.id, message.verb, why)
     return perform(run, message.verb, state.id, message.arguments)
+
+
+def _sent(run: Run, message: str) -> Done | None:
+    """Tell what a signal by name has done, where its owner was killed before it could answer."""
+    said = "it was recorded already"
+    for state in run.states():
+        if state.last.get("message") == message:
+            return Done(str(state.kind), said, run.view(state))
+    held = any(body.get("message") == message for body in run.fold.held.values())
+    return Done("held", said, None) if held else None
 
 
 def _at_once(job: Callable[[], None]) -> None:
@@ -378,7 +449,7 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
             if message.verb not in ASKING:
                 _tell(run, message, document)
 
-        (aside if message.verb in _CALLS_OUT else _at_once)(answer)
+        (aside if message.verb in TAKES_LONG else _at_once)(answer)
     return count
 
 

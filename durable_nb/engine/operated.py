@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from durable_nb import values
+from durable_nb.engine import audit as trail
 from durable_nb.engine import facets as listing_of_facets
-from durable_nb.engine import permits, settle, standing, views
+from durable_nb.engine import permits, settle, standing, usage, views
 from durable_nb.engine.drive import drive
+from durable_nb.engine.fork import Forked, fork
 from durable_nb.engine.options import Options
+from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
 from durable_nb.journal import folder as folders
+from durable_nb.model import identity
 from durable_nb.model.adoption import Adoption
-from durable_nb.model.errors import VerdictRefused
-from durable_nb.model.fold import status_of
+from durable_nb.model.control import ApprovalRejected
+from durable_nb.model.errors import AlreadySettled, VerdictRefused
+from durable_nb.model.fold import Fold, status_of
 from durable_nb.model.outcomes import Kind, Outcome
-from durable_nb.model.records import RUN, Draft
+from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.verdicts import Verdict
+from durable_nb.model.waits import Wait
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from durable_nb.engine.settle import Cascade
+    from durable_nb.engine.usage import UsageReport
     from durable_nb.engine.views import OperationView, StatusView
 
 
@@ -59,7 +67,6 @@ class Operated(Trajectory, Tables):
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
         wanted = None if op is None else settle.find(self, op)[0].id
-        self._journal.flush()
         return [
             {
                 "seq": r.seq,
@@ -71,9 +78,83 @@ class Operated(Trajectory, Tables):
                 "attempt": r.body.get("attempt"),
                 "detail": views.detail_of(r),
             }
-            for r in self._journal.load()
+            for r in self.committed()
             if wanted is None or r.op == wanted
         ]
+
+    def committed(self) -> list[Record]:
+        """Give all records of the run, in order, as they are on disk."""
+        self._journal.flush()
+        return list(self._journal.load())
+
+    def report(self) -> UsageReport:
+        """Report what durability cost this run and saved it; prints as plain text.
+
+        Returns
+        -------
+        UsageReport
+            The share of time spent on checkpointing, what replays saved, the longest stretch
+            without a checkpoint, and more, each with its numbers and what to do about it.
+            Times are by the monotonic clock.
+        """
+        return usage.report_of(self)
+
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        return trail.audit_rows(self.recorded())
+
+    def recorded(self) -> Recorded:
+        """Give all that is on record at this moment, also of what has been taken back since."""
+        self.check_owner()
+        records = self.committed()
+        return Recorded(
+            name=self.name,
+            folder=self.folder,
+            records=tuple(records),
+            fold=Fold.of(records),
+            artifacts=self.artifacts,
+            now=self.clock.now(),
+            live=frozenset(filter(self.is_live, list(self.live))),
+        )
+
+    def fork(
+        self,
+        name: str,
+        at: object = None,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        reason: str = "",
+    ) -> Forked:
+        """Make a new run from what is on record of this one; nothing of this one changes.
+
+        What was done before `at` replays in the fork and is not done again. What the fork does
+        itself gets idempotency keys of its own, and effects outside are refused in it until they
+        are granted: ``run.grant("external", ...)``. It inherits spend, budget and other scopes.
+
+        Parameters
+        ----------
+        name : str
+            Of the new run.
+        at
+            The operation that the fork does anew: a view, an id, a unique name, or the row number
+            that `show` prints. Without it, the fork has all that is on record now.
+        store : path, optional
+            Default: the store of this run.
+        reason : str
+            Kept in the history.
+
+        Returns
+        -------
+        Forked
+            What was copied, what is not repeated, and what is unknown in the fork too.
+
+        Raises
+        ------
+        VerdictRefused, BadName, OperationMissing, NotTrusted
+            Nothing was made.
+        """
+        root = None if store is None else folders.named_store(store)
+        return fork(self.recorded(), name, at, root, reason=reason)
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""
@@ -164,6 +245,78 @@ class Operated(Trajectory, Tables):
         state, _ = settle.find(self, op)
         body = {"reason": values.redact(reason), **standing.about(state)}
         return self.view(settle.give(self, Verdict.RERUN, op, body))
+
+    def approve(self, op: object, *, reason: str = "") -> OperationView:
+        """Say yes to an approval that waits; what it is bound to are the details that it shows.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`.
+        reason : str
+            Kept in the history, and given to the program.
+        """
+        said = values.redact(reason)
+        yes = {"approved": True, "by": settle.actor(), "reason": said}
+        body = {"result": settle.encoded(self, yes), "reason": said}
+        return self.view(settle.give(self, Verdict.APPROVE, op, body))
+
+    def reject(self, op: object, *, reason: str = "") -> OperationView:
+        """Say no to an approval that waits: the program gets an `ApprovalRejected`."""
+        said = values.redact(reason)
+        no = ApprovalRejected(settle.find(self, op)[0].id, settle.actor(), said)
+        body = {"error": values.describe_error(no), "reason": said}
+        return self.view(settle.give(self, Verdict.REJECT, op, body))
+
+    def signal(self, name: object, value: Any = None) -> OperationView | None:
+        """Send a value to what waits for a signal of that name.
+
+        Parameters
+        ----------
+        name
+            Of the signal; where several wait for it, or it has to be one certain wait, the
+            operation, as for `confirm`.
+        value : Any
+            What `wait_for` returns.
+
+        Returns
+        -------
+        OperationView or None
+            What waited for it; `None` if nothing does yet: then it is held for the first that will.
+
+        Raises
+        ------
+        AlreadySettled
+            It has got its value, or one is held already; this one is in the history.
+        VerdictRefused
+            Several wait for it. Nothing was changed.
+        """
+        with self.lock:
+            self.check_owner()
+            found = self._waiting_for(name)
+            body = {"result": settle.encoded(self, value)}
+            if found is not None:
+                return self.view(settle.give(self, Verdict.SIGNAL, found, body))
+            body = settle.signed({**body, "name": str(name)})
+            held = self.fold.held.get(str(name))
+            if held is None:
+                self.append(Draft(RUN, Kind.SIGNALLED, body))
+                return None
+            self.append(Draft(RUN, Kind.CONTESTED, {**body, "verdict": str(Verdict.SIGNAL)}))
+            raise AlreadySettled(f"signal {name!r}", "held", str(held["actor"]))
+
+    def _waiting_for(self, name: object) -> object:
+        """Give what a signal is for: the operation itself, or the one that waits for that name."""
+        if not isinstance(name, str) or name in self.fold.operations:
+            return name
+        waiting = [s.id for s in self.states() if s.is_pending and s.intent["what"] == name]
+        waiting = [op for op in waiting if self.fold.operations[op].wait is Wait.SIGNAL]
+        if len(waiting) > 1:
+            why = f"{len(waiting)} wait for it. Name one: {', '.join(waiting)}."
+            raise VerdictRefused(f"signal {name!r}", "send", why)
+        if not waiting and identity.named(name).rpartition("/")[2] == Wait.SIGNAL and "#" in name:
+            return settle.find(self, name)[0].id  # an id with a slip in it: it says what is close
+        return waiting[0] if waiting else None
 
     def accept(self, reason: str) -> None:
         """Accept that records of this run are lost; what they said stays unknown for good.
@@ -273,4 +426,5 @@ class Operated(Trajectory, Tables):
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
         held = self.is_open and self.role == "runner"
-        return str(status_of(self.fold, held, len(self.unknown_states())))
+        waiting = len(self.unknown_states()) + sum(s.is_pending for s in self.states())
+        return str(status_of(self.fold, held, waiting))

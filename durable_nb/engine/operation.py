@@ -25,6 +25,7 @@ from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
+from durable_nb.engine.meter import Timing
 from durable_nb.engine.options import Options
 from durable_nb.engine.recovery import reach, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
@@ -79,6 +80,8 @@ class Operation(Managed):
         The files that it has made, as they are: path to digest and text.
     has_failed : bool
         Whether it is a recorded failure that was replayed.
+    time : Timing
+        How long it took, and what was spent around it.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -114,7 +117,7 @@ class Operation(Managed):
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = False
         self._around: Frame | None = None
-        self._began = 0.0
+        self.time = Timing(run, scope)
         self._usd: float | None = None
         self._tokens: int | None = None
         self._basis: dict[str, Any] | None = None
@@ -245,7 +248,8 @@ class Operation(Managed):
 
     def __enter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        with self._stoppable():
+        with self.stoppable():
+            self.time.count_in()
             drive(reach(self))
         return self
 
@@ -256,12 +260,13 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error):
+        with self.stoppable(error, leaving=True):
             return drive(self._leave(error))
 
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
-        with self._stoppable():
+        with self.stoppable():
+            self.time.count_in()
             await adrive(reach(self))
         return self
 
@@ -272,11 +277,13 @@ class Operation(Managed):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> bool:
-        with self._stoppable(error):
+        with self.stoppable(error, leaving=True):
             return await adrive(self._leave(error))
 
     @contextmanager
-    def _stoppable(self, raised: BaseException | None = None) -> Iterator[None]:
+    def stoppable(
+        self, raised: BaseException | None = None, *, leaving: bool = False
+    ) -> Iterator[None]:
         """Give the occurrence back where the call is stopped, so that the next one is this call.
 
         An error of the body, live or replayed, is an outcome that the program may handle and go
@@ -295,8 +302,14 @@ class Operation(Managed):
                 or (entering and not self.has_failed)
             )
             if stopped:
-                with self.run.lock:
-                    self._parent.give_back(self.place, self._origin)
+                self.give_back()
+            if leaving or raised is not None:
+                self.time.count_out()
+
+    def give_back(self) -> None:
+        """Let the next call be this operation."""
+        with self.run.lock:
+            self._parent.give_back(self.place, self._origin)
 
     # -- entering --------------------------------------------------------------------------
 
@@ -304,24 +317,27 @@ class Operation(Managed):
         """Take the recorded result; the body is not needed."""
         self._value, self._replayed, self.source = value, True, "record"
 
-    def persist_intent(self, state: OperationState | None) -> None:
-        """Put the intent on disk, with the failures that the program has seen; then go."""
-        run, options = self.run, self.options
+    def intent(self, state: OperationState | None) -> dict[str, Any]:
+        """Give what the intent of the next attempt says."""
         self.attempt = (state.attempt if state else 0) + 1
-        generation = state.generation if state else 0
         body = {
-            "effect": str(options.effect),
+            "effect": str(self.options.effect),
             "attempt": self.attempt,
-            "generation": generation,
+            "generation": state.generation if state else 0,
             **self.facets,
             "idempotency_key": self._key(state),
-            "settle_after": options.settle_after,
-            "key_ttl": options.key_ttl,
+            "settle_after": self.options.settle_after,
+            "key_ttl": self.options.key_ttl,
         }
         if self.cell:
             body["cell"] = self.cell
         if self.undoes is not None:
             body["undoes"] = self.undoes
+        return body
+
+    def persist_intent(self, state: OperationState | None) -> None:
+        """Put the intent on disk, with the failures that the program has seen; then go."""
+        run, options, body = self.run, self.options, self.intent(state)
         rides = not run.budget and (
             options.effect is Effect.NONE
             or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)
@@ -331,9 +347,9 @@ class Operation(Managed):
                 run.append(*self.definition(), Draft(self.id, Kind.INTENDED, body), lazy=rides)
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
-                self._began = run.clock.monotonic()
-                inner = Scope(self.id, options.effect, self._advice)
-                self._around = current_context()
+                self.time.began = run.clock.monotonic()
+                inner = Scope(self.id, options.effect, self._advice, self.time.began)
+                self.time.inner, self._around = inner, current_context()
                 set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
@@ -356,6 +372,7 @@ class Operation(Managed):
             if raised is None and not self._consulted:
                 raise UnguardedStep(self.id, replayed=True)
             return False
+        self.time.ended = self.run.clock.monotonic()
         set_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
@@ -459,7 +476,7 @@ class Operation(Managed):
         return False
 
     def _append(self, kind: Kind, **body: Any) -> None:
-        body["duration_s"] = round(self.run.clock.monotonic() - self._began, 6)
+        body |= self.time.told()
         body["attempt"] = self.attempt
         if self._usd is not None:
             body["usd"] = self._usd

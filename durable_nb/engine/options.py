@@ -15,6 +15,7 @@ from durable_nb.engine.facets import Code, declared
 from durable_nb.model.errors import NotApplied
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.outcomes import Effect
+from durable_nb.model.waits import Wait
 
 #: Seconds after which a reconciler's "not found" counts (DESIGN section 4): a request that was
 #: under way when its kernel died can still arrive.
@@ -77,6 +78,10 @@ class Options:
         The name stands for one operation, never for an occurrence (a durable cell).
     preview : callable or None
         Shows in one line what `record` gave; kept beside it (a durable cell).
+    wait : Wait or None
+        What it waits for: it has no body, and depends on its inputs alone.
+    counted : bool
+        Its key may come more than once (the title of an approval).
     """
 
     effect: Effect = Effect.EXTERNAL
@@ -100,6 +105,8 @@ class Options:
     code: Code | None = None
     single: bool = False
     preview: Callable[[Any], str] | None = None
+    wait: Wait | None = None
+    counted: bool = False
 
     def with_(self, given: Mapping[str, Any]) -> Options:
         """Give these options with some replaced, checked.
@@ -155,7 +162,7 @@ class Options:
 
 
 _NAMES: Final = frozenset(f.name for f in fields(Options))
-_INTERNAL: Final = frozenset({"code", "single", "preview", "declared"})
+_INTERNAL: Final = frozenset({"code", "single", "preview", "declared", "wait", "counted"})
 
 
 def _refuse_misfits(new: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from durable_nb.model.control import BudgetExceeded, ScopeDenied
 from durable_nb.model.errors import VerdictRefused
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT, Fold, OperationState
-from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.spending import Totals, amount_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.trajectory import Trajectory
 
+#: The scope that a fork has to be granted before it has effects outside of its own.
+OUTSIDE: Final = "external"
 #: What a budget may limit.
 LIMITS: Final = ("usd", "tokens", "calls", "seconds")
 
@@ -165,10 +167,7 @@ def check(op: Operation) -> None:
     run = op.run
     state = run.fold.operations.get(op.id)
     views = () if state is None else (run.view(state),)
-    held = run.scopes
-    missing = [s for s in sorted(set(op.options.requires)) if s not in held]
-    if missing:
-        raise ScopeDenied(run.name, op.id, missing, _why_denied(run, missing), views)
+    check_scopes(op)
     _same_account(run)
     if not run.budget or op.id in run.fold.containers:
         return  # it was begun, and what it costs are its children, which are asked for themselves
@@ -179,8 +178,42 @@ def check(op: Operation) -> None:
         raise BudgetExceeded(run.name, op.id, over, told, views)
 
 
+def check_scopes(op: Operation) -> None:
+    """Refuse an operation that needs more than the run is granted.
+
+    Raises
+    ------
+    ScopeDenied
+        Nothing was begun.
+    """
+    run = op.run
+    needed = set(op.options.requires)
+    if run.fold.forked and op.options.effect is Effect.EXTERNAL:
+        needed.add(OUTSIDE)
+    missing = sorted(needed - set(run.scopes))
+    if missing:
+        state = run.fold.operations.get(op.id)
+        views = () if state is None else (run.view(state),)
+        raise ScopeDenied(run.name, op.id, missing, _why_denied(run, missing), views)
+
+
+def check_compensation(op: Operation) -> None:
+    """Refuse to take back from a fork what its original stands on, until that is granted.
+
+    Raises
+    ------
+    ScopeDenied
+        Nothing was begun.
+    """
+    if op.run.fold.forked:
+        check_scopes(op)
+
+
 def _why_denied(run: Trajectory, missing: Iterable[str]) -> str:
     recorded = run.fold.terms.get("scopes")
+    if run.fold.forked and OUTSIDE in missing and OUTSIDE not in run.permits.withheld:
+        whose = f"this run is a fork of {run.fold.forked['of']!r}"
+        return f"{whose}: effects outside need a grant of their own"
     if recorded is None:
         return "the run was born without scopes (a new one gets them by scopes=[...])"
     if any(s in run.permits.withheld for s in missing):
@@ -265,6 +298,8 @@ def told_of(record: Record) -> str:
         parts += [f"by {body['by']}"] if body.get("by") != body.get("actor") else []
     elif record.kind is Kind.RESERVED:
         parts = [_amounts(body)]
+    elif record.kind is Kind.FORKED:
+        parts = [f"of {body['of']}", *([f"at {body['at']}"] if body["at"] else [])]
     elif record.kind is Kind.IDENTIFIED:
         parts = [f"account {body['terms'][ACCOUNT][1]}"]
     return ", ".join(parts)

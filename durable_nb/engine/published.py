@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def row_of(view: OperationView) -> dict[str, Any]:
     """Give one operation whole, in JSON's own types."""
     whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
+    whole["outside_s"] = view.outside_s
     return {
         name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
         for name, v in whole.items()
@@ -58,8 +59,11 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
         ended=_moment(row["ended"]),
         duration_s=row["duration_s"],
         last_seq=int(row["last_seq"] or 0),
+        wait=str(row.get("wait") or ""),
+        waits=bool(row.get("waits")),
         changes=(row["changes"],) if row["changes"] else (),
         result_preview=str(row["result"] or ""),
+        outside_s=row.get("outside_s"),
     )
 
 
@@ -82,7 +86,12 @@ def publish(run: Operated) -> None:
     with run.lock:
         status, epoch = run.status_view(), run.epoch
     rows = [
-        {**view.as_dict(), "last_seq": view.last_seq, "inputs": json.dumps(dict(view.inputs))}
+        {
+            **view.as_dict(),
+            "last_seq": view.last_seq,
+            "outside_s": view.outside_s,
+            "inputs": json.dumps(dict(view.inputs)),
+        }
         for view in status.views
     ]
     meta = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.model.errors import give_up
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.waits import Wait
 
 if TYPE_CHECKING:
     from durable_nb.engine.views import OperationView
@@ -21,6 +23,9 @@ _LINES: Final[Mapping[str, str]] = {
     "deny": 'run.deny("{op}", evidence="...")',
     "keep": 'run.keep("{op}")',
     "rerun": 'run.rerun("{op}")',
+    "approve": 'run.approve("{op}")',
+    "reject": 'run.reject("{op}", reason="...")',
+    "signal": 'run.signal("{op}", value)',
     "accept": 'run.accept(reason="...")',
     "adopt": 'dnb.open_run("{run}", adopt="moved")',
 }
@@ -35,8 +40,8 @@ class Question:
     text : str
         What is asked.
     verb : str
-        What answers it: ``confirm``, ``deny``, ``invalidate``, ``keep``, ``rerun``, ``accept`` or
-        ``adopt``.
+        What answers it: ``confirm``, ``deny``, ``invalidate``, ``keep``, ``rerun``, ``approve``,
+        ``reject``, ``signal``, ``accept`` or ``adopt``.
     view : OperationView or None
         The operation that it is about; `None` is the run.
     """
@@ -49,7 +54,14 @@ class Question:
         """Give the line of Python that answers it, for a person to fill in."""
         if self.verb == "invalidate":
             return give_up(self.view)
-        return _LINES[self.verb].format(op=self.view.id if self.view else "", run=run)
+        op = json.dumps(self.view.id, ensure_ascii=False)[1:-1] if self.view else ""
+        return _LINES[self.verb].format(op=op, run=run)
+
+
+def details_of(facts: Mapping[str, Any]) -> str:
+    """Give the details of an approval as they are shown, from its intent or view; "" if none."""
+    shown = str((facts.get("shown") or {}).get("details", ""))
+    return "" if shown == "None" else shown
 
 
 def questions_of(
@@ -71,6 +83,14 @@ def questions_of(
         if v.outcome == Outcome.UNKNOWN:
             found.append(Question(f"{v.id} happened?", "confirm", v))
             found.append(Question(f"{v.id} did not happen?", "deny", v))
+        if v.waits and v.wait == Wait.APPROVAL:
+            details = details_of({"shown": v.inputs})
+            what = f"{v.id} waits for approval" + (f" (details: {details})" if details else "")
+            found.append(Question(f"{what}: yes?", "approve", v))
+            found.append(Question(f"{v.id}: no?", "reject", v))
+        if v.waits and v.wait == Wait.SIGNAL:
+            what = f"{v.id} waits for signal {v.inputs.get('name', '')}."
+            found.append(Question(what, "signal", v))
         if v.result_preview.startswith(f"{NOT_LOADABLE}artifact"):
             what = f"{v.id}: its value is lost ({v.result_preview[len(NOT_LOADABLE) : -1]}). "
             what += "Restore artifacts/ from a backup, or give it up?"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from durable_nb import values
 from durable_nb.engine.examination import RESTORE, Examination, Named
+from durable_nb.engine.recorded import texts_of
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.looking import Looked, look
 from durable_nb.model.errors import JournalDamaged
@@ -124,21 +124,8 @@ def _note_references(exam: Examination, record: Record) -> None:
     state = exam.fold.operations.get(record.op)
     result = record.body.get("result")
     current = state is not None and result is not None and state.result == result
-    for text in _texts(record.body):
+    for text in texts_of(record.body):
         for sha256, size in values.text_refs(text):
             seen = exam.named.get(sha256)
             if seen is None or (current and not seen.current):
                 exam.named[sha256] = Named(size, record, current)
-
-
-def _texts(body: Any) -> Iterator[str]:
-    """Give all texts of a body, however deep."""
-    stack = [body]
-    while stack:
-        found = stack.pop()
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, Mapping):
-            stack.extend(found.values())
-        elif isinstance(found, list | tuple):
-            stack.extend(found)

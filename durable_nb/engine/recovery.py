@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
-from durable_nb.engine import permits, standing
+from durable_nb.engine import permits, standing, unawaited
 from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.loading import recorded_value, why_lost
@@ -121,16 +121,18 @@ def reach(op: Operation) -> Core[None]:
         with run.lock:
             run.check_owner()
             state = run.fold.operations.get(op.id)
+            if state is not None and state.wait is not None:
+                raise DuplicateStep(op.id, "on record it is a wait of that name, and no step")
             if run.is_live(op.id):
                 raise DuplicateStep(op.id, "it is still running")
             now = run.clock.now()
             outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
-            if outcome is Outcome.INCOMPLETE and _may_run(op, state):
+            if outcome is Outcome.INCOMPLETE and may_run(op, state):
                 op.refuse_missing_files()
                 run.let_go_of_cut_off()
                 run.live[op.id] = op
                 break
-        if state is not None and outcome is Outcome.COMPLETED and _stands(op, state):
+        if state is not None and outcome is Outcome.COMPLETED and stands(op, state):
             replay(op, run.fold.operations[op.id])
             return
         if (
@@ -197,14 +199,16 @@ def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, 
 # -- 4. execute ------------------------------------------------------------------------------
 
 
-def _may_run(op: Operation, state: OperationState | None) -> bool:
+def may_run(op: Operation, state: OperationState | None) -> bool:
     """Refuse a new operation while something in the run is unknown or undecided.
 
     Compensations are exempt: they make a doubt smaller. What is lost may have been one, though.
     """
     _refuse_blocked(op, state)
     if op.undoes is not None:
+        permits.check_compensation(op)
         return True
+    unawaited.check(op)
     permits.check(op)
     if state is None:
         standing.nothing_left_behind(op)
@@ -229,7 +233,8 @@ def _refuse_blocked(op: Operation, state: OperationState | None) -> None:
         standing.undecided(op, _within)
 
 
-def _stands(op: Operation, state: OperationState) -> bool:
+def stands(op: Operation, state: OperationState) -> bool:
+    """Tell whether a recorded result still stands; `False` if it is to be done again."""
     return standing.still_stands(op, state, partial(_refuse_blocked, op, state))
 
 
@@ -248,6 +253,8 @@ def _within(state: OperationState, op: Operation) -> bool:
 def was_replayed(run: Trajectory, state: OperationState) -> None:
     """Note that the program has come to a record, and took it."""
     run.sources[state.id] = "record"
+    with run.lock:
+        run.meter.replayed(state, container=state.id in run.fold.containers)
 
 
 def replay(op: Operation, state: OperationState) -> None:

@@ -17,17 +17,21 @@ from durable_nb.engine.context import OPEN, Frame, frame_of, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
-from durable_nb.engine.operated import Operated
+from durable_nb.engine.meter import Looking
+from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.stage import Stage, make_stage
 from durable_nb.engine.step import Spelled, Step, invoke
 from durable_nb.engine.terms import own_facets
 from durable_nb.engine.trajectory import Surroundings
+from durable_nb.engine.unawaited import Unawaited
 from durable_nb.engine.views import counts_of
+from durable_nb.engine.waits import Waits
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import NestedEffect, names
+from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT
 from durable_nb.model.identity import identity
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -37,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(Operated):
+class Run(Waits):
     """One logical execution, across any number of kernels; made by `durable_nb.run`.
 
     Use it as a context manager (``with`` or ``async with``), or keep it for a notebook's life.
@@ -54,6 +58,8 @@ class Run(Operated):
         Whether a cancellation is a person's Ctrl-C, which reaches shielded bodies too.
     wallet : Wallet
         Gets the credentials of this opening.
+    unawaited : list of Unawaited
+        Waits that async code has called, and not awaited yet.
     stop_listening : callable
         Ends what watches the inbox; nothing is applied after the record of the run's end.
     """
@@ -70,6 +76,7 @@ class Run(Operated):
         self.root = Scope()
         self.bodies: set[asyncio.Future[Any]] = set()
         self.pools: list[Executor] = []
+        self.unawaited: list[Unawaited] = []
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
         self.wallet = wallet
@@ -86,7 +93,7 @@ class Run(Operated):
         recorded from here on; the secret never is.
         """
         found = self.wallet.open(self.name, lambda: self.scopes)
-        account = self.wallet.account(str(self.fold.born["run_id"]))
+        account = self.wallet.account(self.fold.salt)
         with self.lock:
             if account is not None and not self.fold.terms.get(ACCOUNT):
                 whose = {ACCOUNT: [account.digest, account.shown]}
@@ -138,7 +145,12 @@ class Run(Operated):
             self.reconcilers[name] = options
         with self.lock:
             taken = scope.take(
-                name, options.key, origin, single=options.single, open_ended=self._open_ended
+                name,
+                options.key,
+                origin,
+                single=options.single,
+                counted=options.counted,
+                open_ended=self._open_ended,
             )
             seen = scope.observe(origin)
         if options.compensate is not None:
@@ -146,10 +158,13 @@ class Run(Operated):
         if seen:
             self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
-        found = code()
-        known = self.gathered(options, found)
+        looking = Looking(self, scope)
+        with looking:
+            found = code()
+            known = self.gathered(options, found) if options.wait is None else FacetSet()
+        looked = (code, found)
         return Call(
-            self, scope, taken, options, inputs, known, (code, found), origin, lineage, advice
+            self, scope, taken, options, inputs, known, looked, looking, origin, lineage, advice
         )
 
     def _open_ended(self, op: str) -> bool:
@@ -294,7 +309,13 @@ class Run(Operated):
                 ),
             )
         before = set_frame(
-            Frame(self, Scope(taken, frame.scope.effect), frame.operation, frame.lineage, frame)
+            Frame(
+                self,
+                Scope(taken, frame.scope.effect, within=frame.scope),
+                frame.operation,
+                frame.lineage,
+                frame,
+            )
         )
         try:
             yield
@@ -379,7 +400,7 @@ class Run(Operated):
             if self.role != "reader":  # a reader records nothing, not even its end
                 with deferred_interrupts():
                     self.stop_listening()
-                    self.append(Draft(RUN, kind, body))
+                    self.append(Draft(RUN, kind, {**body, **self._told_at_its_end()}))
         finally:
             with deferred_interrupts():
                 self._open = False
@@ -387,7 +408,19 @@ class Run(Operated):
                 OPEN.remove(self)
                 self._on_close()
 
+    def _told_at_its_end(self) -> dict[str, Any]:
+        """Give what this opening has spent on checkpointing, and what its replays saved."""
+        with self.lock:
+            told: dict[str, Any] = {"checkpoint_s": self.meter.take()}
+            if self.role == "runner":
+                told["saved"] = self.meter.saved(self.fold)
+            if self.root.outside is not None:
+                told |= self.root.outside.ended(self.clock.monotonic())
+        return told
+
     def __enter__(self) -> Self:
+        if not self._blocks:
+            self.root.began = self.clock.monotonic()
         before = set_frame(Frame(self, self.root))
         self._blocks.append((new_block(), before))
         return self

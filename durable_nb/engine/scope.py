@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from durable_nb.engine.calls import refuse_secret
+from durable_nb.engine.meter import Outside
 from durable_nb.model.errors import DuplicateStep
 from durable_nb.model.identity import Place, identity
 from durable_nb.model.outcomes import Effect
@@ -116,11 +117,20 @@ class Scope:
         Of the operation it belongs to: only `none` may open children.
     advice : str
         What to change when a child is refused here.
+    began : float or None
+        When the body that it belongs to began, by the monotonic clock; `None` where nobody asks.
+    outside : Outside or None
+        How long that body was outside of what is called here; `None` before the first call.
+    within : Scope or None
+        The scope that a branch is part of.
     """
 
     id: str = ""
     effect: Effect = Effect.NONE
     advice: str = ""
+    began: float | None = None
+    outside: Outside | None = None
+    within: Scope | None = None
     _claims: dict[tuple[str, str | None], _Claim] = field(default_factory=dict)
     _failures: dict[str, _Failure] = field(default_factory=dict)
 
@@ -131,6 +141,7 @@ class Scope:
         origin: Origin,
         *,
         single: bool = False,
+        counted: bool = False,
         open_ended: Callable[[str], bool],
     ) -> str:
         """Take the next occurrence of a name.
@@ -143,6 +154,8 @@ class Scope:
             Who is calling; at the root, a name belongs to one cell.
         single : bool
             The name stands for one operation: executing its cell again replays it.
+        counted : bool
+            The key is what the operation is about, so that it may come more than once.
         open_ended : callable
             Tells of an identity whether nothing of it is completed or in doubt, so that another
             cell may take it over (its cell was edited, in a front end without cell ids).
@@ -173,7 +186,7 @@ class Scope:
             if claim.free:
                 claim.owner = weakref.ref(owner)
                 return identity(self.id, name, key, heappop(claim.free))
-            if key is not None or single:
+            if (key is not None and not counted) or single:
                 raise DuplicateStep(first, "two calls in one pass give the same key")
         count = 1 if claim is None else claim.count + 1
         self._claims[slot] = _Claim(origin, weakref.ref(owner), count)
@@ -197,6 +210,21 @@ class Scope:
     def called(self, origin: Origin) -> set[str]:
         """Give the names that have been called here in this pass."""
         return {n for (n, _), claim in self._claims.items() if self._continues(claim, origin)}
+
+    def enter(self, now: float) -> None:
+        """Note that a call here is being reached, run or replayed."""
+        if self.within is not None:
+            self.within.enter(now)
+        elif self.began is not None:
+            self.outside = self.outside or Outside(self.began)
+            self.outside.enter(now)
+
+    def leave(self, now: float) -> None:
+        """Note that it is over."""
+        if self.within is not None:
+            self.within.leave(now)
+        elif self.outside is not None:
+            self.outside.leave(now)
 
     def failed(self, op: str, origin: Origin, lineage: Lineage) -> None:
         """Remember a failure that nobody has seen yet."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from durable_nb import values
 from durable_nb.engine.operation import Operation
@@ -22,10 +22,11 @@ from durable_nb.model.errors import (
     StillRunning,
     VerdictRefused,
 )
-from durable_nb.model.fold import OperationState
+from durable_nb.model.fold import Fold, OperationState
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
-from durable_nb.model.verdicts import RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.verdicts import DECIDES_ONCE, RECORDED_AS, VERDICTS, Verdict, is_settled
+from durable_nb.model.waits import FITS
 
 if TYPE_CHECKING:
     from durable_nb.engine.trajectory import Trajectory
@@ -88,7 +89,21 @@ def sent_by(who: str, message: str) -> Iterator[None]:
         _sender.reset(token)
 
 
-def find(run: Trajectory, ref: object) -> tuple[OperationState, int | None]:
+def signed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a verdict records, with who gave it, and in which message if it was sent."""
+    return {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
+
+
+class Folded(Protocol):
+    """Whatever has the records of a run, folded."""
+
+    @property
+    def fold(self) -> Fold:
+        """All records, folded."""
+        ...
+
+
+def find(run: Folded, ref: object) -> tuple[OperationState, int | None]:
     """Find an operation by view, id, row number or unique name; and the record the caller saw.
 
     Raises
@@ -163,7 +178,7 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
         state, seen = find(run, ref)
         if run.is_live(state.id):
             raise StillRunning(state.id, [run.view(state)])
-        full = {**body, "actor": body.get("actor") or actor(), **(_sender.get() or {})}
+        full = signed(body)
         asked = state.asked is not None
         if is_settled(verdict, state.kind, seen, state.last_seq, asked=asked):
             kind = Kind.CONTESTED
@@ -171,7 +186,9 @@ def give(run: Trajectory, verdict: Verdict, ref: object, body: Mapping[str, Any]
             by = str(state.last.get("actor", "somebody"))
             raise AlreadySettled(state.id, str(state.kind), by, [run.view(state)])
         outcome = state.outcome(run.clock.now())
-        refusal = VERDICTS[verdict, outcome]
+        refusal = FITS[verdict, state.wait] or VERDICTS[verdict, outcome]
+        if verdict in DECIDES_ONCE and not refusal and not state.is_pending:
+            refusal = "the program does not wait for it now; it asks when its cell is run again."
         if seen is not None and not state.moved_seq <= seen <= state.last_seq:
             refusal = "it went on after you looked at it. Look again."
         if verdict is Verdict.KEEP and not refusal and not asked:

@@ -53,13 +53,7 @@ SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
 def store_folder(store: str | os.PathLike[str] | None) -> Path:
     """Find the store: as given, else `DURABLE_STORE`, else the nearest `.durable` upwards."""
-    if store is None:
-        return folders.default_store(Path.cwd())
-    if str(store).startswith(("postgresql://", "postgres://")):
-        raise ValueError(
-            "a Postgres store is not part of this version: give the folder of run folders"
-        )
-    return Path(store).expanduser().resolve()
+    return folders.default_store(Path.cwd()) if store is None else folders.named_store(store)
 
 
 def open_run(
@@ -135,7 +129,7 @@ def _account(
 ) -> Part | None:
     """Find out whose account a resume acts for, before anything of it is recorded."""
     wallet.open(name, lambda: _permits(terms, fold).scopes_now(fold))
-    account = wallet.account(str(fold.born["run_id"]))
+    account = wallet.account(fold.salt)
     if account is None:
         recorded = fold.terms[ACCOUNT][1]
         surroundings.say(
@@ -338,6 +332,20 @@ def _loss(journal: DuckDBJournal) -> list[Draft]:
 
 
 def _headline(run: Run) -> str:
+    """Say what the run is, how this owner came to it, and how the one before it ended."""
+    return "; ".join(filter(None, (_fork_of(run), _ended(run))))
+
+
+def _fork_of(run: Run) -> str:
+    """Say of what a run is a fork; "" if it is none."""
+    said = run.fold.forked
+    if said is None:
+        return ""
+    place = f" at {said['at']}" if said["at"] else ""
+    return f"a fork of {said['of']}{place}"
+
+
+def _ended(run: Run) -> str:
     """Say how this owner came to the run, and how the one before it ended."""
     own = run.role != "reader"
     last = run.fold.previous(run.epoch if own else run.epoch + 1)
@@ -353,12 +361,16 @@ def _greeting(run: Run, root: Path) -> str:
     if run.fold.doubted:
         why = run.fold.doubted.get("why")
         return f"run {run.name} in {where} has lost records: {why}. Nothing new starts in it yet."
-    if run.fold.previous(run.epoch) is None:
+    first, fork = run.fold.previous(run.epoch) is None, _fork_of(run)
+    if first and not fork:
         return f"NEW run {run.name} in {where}"
     c = counts_of(run)
     counts = f"{c['completed']} completed, {c['incomplete']} incomplete, {c['unknown']} unknown"
-    end = run.headline.removeprefix("resumed; ")
-    return f"resumed run {run.name} from {where}: {counts} ({end})"
+    if first:
+        return f"NEW run {run.name} in {where}, {fork}: {counts}"
+    end = _ended(run).removeprefix("resumed; ")
+    what = f"{run.name}, {fork}," if fork else run.name
+    return f"resumed run {what} from {where}: {counts} ({end})"
 
 
 def _short(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.engine import facets, views
+from durable_nb.engine import audit, facets, views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +21,23 @@ class Tables:
     @abstractmethod
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give what results depend on, with the columns of `facets_of`."""
+
+    @abstractmethod
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give a row for each operation, with the columns of `audit`, in JSON's own types."""
+
+    def audit(self) -> pd.DataFrame:
+        """Give all that was ever recorded, a row for each operation: an audit trail.
+
+        Returns
+        -------
+        DataFrame
+            ``run, run_id, id, parent, name, key, effect, outcome, inputs, input_digests, result,
+            error, model, prompt, facets, usd, tokens, attempts, verdicts, questions``. Inputs,
+            model, prompt and facets are those that the last attempt began with; a result that is
+            plain JSON is given whole. What looks like a secret is redacted.
+        """
+        return audit.frame_of_rows(self.audit_rows())
 
     def history(self, op: object = None) -> pd.DataFrame:
         """Give the records of one operation (or of the whole run), in order.

@@ -16,6 +16,7 @@ from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.facets import Gatherer, of_scopes
+from durable_nb.engine.meter import Meter
 from durable_nb.engine.options import Options
 from durable_nb.engine.produced import used
 from durable_nb.engine.recovery import check_artifacts
@@ -105,6 +106,8 @@ class Trajectory:
         The account that it acts for now, where that is not the recorded one.
     told_secrets : set of str
         The steps of which it was said that their results hold something like a secret.
+    meter : Meter
+        What this opening spent on checkpointing, and what its replays saved.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
     """
@@ -127,7 +130,7 @@ class Trajectory:
     ) -> None:
         self.name, self.folder, self.role, self.clock = name, folder, role, clock
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
-        self.lock = threading.RLock()
+        self.lock, self.meter = threading.RLock(), Meter()
         self.live: dict[str, Operation] = {}
         self.sources: dict[str, str] = {}
         self.reconcilers: dict[str, Options] = {}
@@ -166,6 +169,7 @@ class Trajectory:
             Nothing was written, or (after a lost answer) what was written was read again.
         """
         with deferred_interrupts():
+            began = self.clock.monotonic()
             self.check_owner()
             drafts = (*drafts, *undone(self.fold, drafts, self.clock.now()))
             records = self._journal.append(drafts, lazy=lazy)
@@ -174,6 +178,7 @@ class Trajectory:
                     state = self.fold.apply(record)
                     if state is not None:
                         self._note(state)
+                self.meter.pending += self.clock.monotonic() - began
         return records
 
     def has_name(self, op: str) -> bool:

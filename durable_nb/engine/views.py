@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import permits
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
-from durable_nb.model.fold import OperationState, status_of
-from durable_nb.model.outcomes import Outcome
+from durable_nb.engine.usage import outside_text
+from durable_nb.model.fold import OperationState
+from durable_nb.model.outcomes import Kind, Outcome
 from durable_nb.model.records import Record
+from durable_nb.model.waits import WAITS_FOR, Wait
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
 COLUMNS: Final = (
     "run", "id", "parent", "name", "key", "row", "effect", "outcome", "live", "attempt", "source",
     "idempotency_key", "result", "error", "changes", "usd", "tokens", "started", "ended",
-    "duration_s",
+    "duration_s", "wait", "waits",
 )  # fmt: skip
+
+#: Records that say which signal they are about.
+_OF_SIGNALS: Final = frozenset({Kind.SIGNALLED, Kind.CONTESTED})
 
 #: Who holds a run that this process executes.
 HERE: Final = "this process"
@@ -70,8 +75,15 @@ class OperationView:
         Seconds, by the monotonic clock.
     changes : tuple of str
         What it depended on and was found changed; it waits for a decision.
+    wait : str
+        What it waits for, or has waited for: ``approval``, ``wait_for`` or ``sleep``; "" of a step.
+    waits : bool
+        Whether it does so now, undecided.
     last_seq : int
         The last record that this view knows: a verdict on it is a compare-and-set against that.
+    outside_s : float or None
+        Seconds in which its body was outside of the steps that it called; `None` where it called
+        none, or nobody measured it.
     """
 
     run: str
@@ -96,6 +108,9 @@ class OperationView:
     last_seq: int
     changes: tuple[str, ...] = ()
     result_preview: str = ""
+    outside_s: float | None = None
+    wait: str = ""
+    waits: bool = False
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
 
@@ -115,6 +130,7 @@ class OperationView:
         row = {name: None if name == "result" else getattr(self, name) for name in COLUMNS}
         row["result"] = self.result_preview or None
         row["error"] = self.error or None
+        row["wait"] = self.wait or None
         row["changes"] = "; ".join(self.changes) or None
         return row
 
@@ -170,6 +186,9 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         last_seq=state.last_seq,
         changes=tuple((state.asked or {}).get("changes", ())),
         result_preview=_preview(run, state),
+        outside_s=state.last.get("outside_s"),
+        wait=str(state.wait or ""),
+        waits=state.is_pending,
         _text=state.result,
         _artifacts=run.artifacts,
     )
@@ -204,6 +223,7 @@ def detail_of(record: Record) -> str:
         str(body.get("verdict") or ""),
         ", ".join(body.get("parts") or ()),
         permits.told_of(record),
+        f"signal {body['name']!r}" if record.kind in _OF_SIGNALS and body.get("name") else "",
     ]
     return " · ".join(p for p in parts if p)
 
@@ -304,12 +324,11 @@ def status_view(run: Operated) -> StatusView:
     """Show a run that this process holds."""
     views = [view_of(run, s) for s in run.states()]
     held = run.is_open and run.role == "runner"
-    unknown = sum(1 for v in views if v.outcome == Outcome.UNKNOWN)
     doubted = run.fold.doubted
     return assemble(
         views,
         run=run.name,
-        status=str(status_of(run.fold, held, unknown)) if held else run.status(),
+        status=run.status(),
         headline=run.headline,
         expected=run.expected,
         doubt=str(doubted.get("why")) if doubted else "",
@@ -412,8 +431,12 @@ def _note(view: OperationView) -> str:
         parts.append(f"attempt {view.attempt}")
     if view.outcome == Outcome.UNKNOWN:
         parts.append("it may have happened")
+    elif view.waits:
+        parts.append(WAITS_FOR[Wait(view.wait)])
     elif not view.loadable:
         parts.append("value not loadable here")
     elif view.error:
         parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
+    if outside := outside_text(view.outside_s):
+        parts.append(outside)
     return ", ".join(parts)

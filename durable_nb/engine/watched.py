@@ -11,14 +11,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from durable_nb.engine import published, remote, settle, views
+from durable_nb.engine import at_rest, published, remote, settle, views
 from durable_nb.engine import store as stores
+from durable_nb.engine.audit import audit_rows
 from durable_nb.engine.context import OPEN
-from durable_nb.engine.inbox import ASKING, perform
+from durable_nb.engine.fork import Forked, fork
+from durable_nb.engine.inbox import ASKING, TAKES_LONG, perform
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import QUIET, Surroundings
+from durable_nb.engine.usage import UsageReport
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
 from durable_nb.journal import probe
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
 
 #: Seconds for which an owner that has just begun is given to publish its first mirror.
 _FIRST_MIRROR_S: Final = 2.0
-#: Seconds for which the owner is awaited; a reconciler asks somebody outside.
+#: Seconds for which the owner is awaited; what it does aside may take longer.
 _ANSWER_S: Final = 3.0
-_CHECK_S: Final = 30.0
+_ASIDE_S: Final = 30.0
 
 _SETTLE_THERE: Final = (
     "Settle it where it lives: in a cell of its notebook, `%durable confirm ...`, "
@@ -124,11 +127,43 @@ class Watched(Tables):
         told = self.ask("facets", "" if op is None else self.get(op).id)
         return list(told["more"]["facets"])
 
+    def report(self) -> UsageReport:
+        """Report what durability cost the run and saved it; see `Run.report`."""
+        return UsageReport.told(self.ask("report")["more"]["report"])
+
+    def audit_rows(self) -> list[dict[str, Any]]:
+        """Give the same as mappings."""
+        if self.here is None and not remote.is_listening(self.folder):
+            with at_rest.recorded(self.folder, self.name) as found:
+                return audit_rows(found)
+        return list(self.ask("audit")["more"]["audit"])
+
     def dependants(self, op: object) -> Cascade:
         """Show what `invalidate` would touch, and change nothing."""
         told = self.ask("dependants", self.get(op).id)
         more = told["more"]
         return Cascade(told["operation"]["id"], tuple(more["below"]), tuple(more["suspect"]))
+
+    def fork(
+        self,
+        name: str,
+        at: object = None,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        reason: str = "",
+    ) -> Forked:
+        """Make a new run from what is on record of this one; see `Run.fork`.
+
+        The owner of a live run does it. Where nobody holds the run, not a byte of it changes.
+        """
+        root = None if store is None else folders.named_store(store)
+        ref = at.id if isinstance(at, OperationView) else at
+        if self.here is None and not remote.is_listening(self.folder):
+            with at_rest.recorded(self.folder, self.name) as source:
+                return fork(source, name, ref, root, reason=reason)
+        said = {"name": name, "store": None if root is None else str(root), "reason": reason}
+        told = self.ask("fork", "" if ref is None else str(ref), said)
+        return Forked.from_dict(told["more"]["fork"])
 
     # -- settling ----------------------------------------------------------------------------
 
@@ -172,6 +207,22 @@ class Watched(Tables):
     def rerun(self, op: object, *, reason: str = "") -> OperationView:
         """Do an operation again, under a new key, because something it depended on has changed."""
         return self._settle("rerun", op, reason=reason)
+
+    def approve(self, op: object, *, reason: str = "") -> OperationView:
+        """Say yes to an approval that waits; see `Run.approve`."""
+        return self._settle("approve", op, reason=reason)
+
+    def reject(self, op: object, *, reason: str = "") -> OperationView:
+        """Say no to an approval that waits: the program gets an `ApprovalRejected`."""
+        return self._settle("reject", op, reason=reason)
+
+    def signal(self, name: object, value: Any = None) -> OperationView | None:
+        """Send a value, plain data, to what waits for a signal of that name; see `Run.signal`."""
+        text = settle.as_literal(value)
+        if not isinstance(name, str):
+            return self._settle("signal", name, value=text)
+        told = self.ask("signal", "", {"name": name, "value": text})["operation"]
+        return None if told is None else published.view_of_row(told)
 
     def accept(self, reason: str) -> None:
         """Accept that records of this run are lost; what they said stays unknown for good."""
@@ -242,7 +293,7 @@ class Watched(Tables):
         if run is not None:
             return _perform(run, verb, op, arguments, seen)
         if remote.is_listening(self.folder):
-            wait = _CHECK_S if verb == "reconcile" else _ANSWER_S
+            wait = _ASIDE_S if verb in TAKES_LONG else _ANSWER_S
             answer = remote.settle_live(self.folder, verb, op, arguments, seen, wait)
             if answer["ok"]:
                 return answer

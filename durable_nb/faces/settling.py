@@ -17,6 +17,8 @@ _FILL_IN: Final[Mapping[str, str]] = {
     "confirm": """'{"id": …}' --evidence "…\"""",
     "deny": '--evidence "…"',
     "invalidate": '--reason "its value is lost"',
+    "reject": '--reason "…"',
+    "signal": "'…'",
     "accept": '--reason "…"',
     "adopt": "moved",
 }

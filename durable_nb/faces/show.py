@@ -15,6 +15,7 @@ from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, short
 from durable_nb.faces.settling import Line, lines_for
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.waits import WAITS_FOR, Wait
 
 #: How many operations a line about something that is not watched names.
 _PLACES: Final = 3
@@ -81,6 +82,8 @@ def _operation_cells(op: Mapping[str, Any]) -> list[str]:
     said = op["error"] or op["result"]
     if op["live"]:
         said = "running"
+    elif op["waits"]:
+        said = WAITS_FOR[Wait(op["wait"])]
     elif op["outcome"] == Outcome.UNKNOWN:
         said = f"it may have happened ({op['error']})" if op["error"] else "it may have happened"
     return [

@@ -7,7 +7,7 @@ batch is acknowledged.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import threading

@@ -59,8 +59,11 @@ OPERATION_COLUMNS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "started": _TIME,
         "ended": _TIME,
         "duration_s": _FLOAT,
+        "outside_s": _FLOAT,
         "last_seq": _INT,
         "inputs": _TEXT,
+        "wait": _TEXT,
+        "waits": _BOOL,
     }
 )
 

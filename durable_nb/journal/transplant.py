@@ -1,24 +1,36 @@
-"""Taking the records out of a foreign journal file, and putting them into one of our own.
+"""Taking the records out of a journal, and making the folder of another run from them.
 
-Nothing else of the foreign file comes along: no view, no macro, no left-over page.
+Nothing else of a foreign file comes along: no view, no macro, no left-over page.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 
+from durable_nb.journal.archive import sync_folder
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import Head, HeadState
-from durable_nb.journal.rows import BadRow, Row, records_of
+from durable_nb.journal.rows import (
+    START,
+    BadRow,
+    Row,
+    chain,
+    micros,
+    pack_body,
+    pack_op,
+    records_of,
+)
 from durable_nb.journal.sql import queries
 from durable_nb.journal.tables import open_tables, read_rows
 from durable_nb.model.errors import JournalDamaged, JournalTooNew
-from durable_nb.model.records import SCHEMA_VERSION
+from durable_nb.model.records import SCHEMA_VERSION, Draft, Record
 
 
 def foreign_rows(path: Path, run: str) -> list[Row]:
@@ -64,3 +76,68 @@ def plant(path: Path, head: Path, rows: Sequence[Row], end: HeadState, run: str)
     written.write(end)
     written.sync()
     written.close()
+
+
+def renumbered(records: Iterable[Record]) -> list[Row]:
+    """Give the rows of records that were chosen from another journal: `seq` has no gaps again."""
+    return [
+        Row(
+            seq,
+            pack_op(record.op),
+            record.kind.value,
+            micros(record.ts),
+            record.epoch,
+            pack_body(Draft(record.op, record.kind, record.body)),
+        )
+        for seq, record in enumerate(records, start=1)
+    ]
+
+
+def end_of_rows(rows: Sequence[Row]) -> HeadState:
+    """Give the place of the last row, and the running digest over all."""
+    digest = START
+    for row in rows:
+        digest = chain(digest, row)
+    return HeadState(len(rows), digest)
+
+
+@contextlib.contextmanager
+def built_aside(target: Path, prefix: str, refuse_taken: Callable[[], None]) -> Iterator[Path]:
+    """Give a folder of no run's name to build one in; whole and on the disk, it gets its name.
+
+    Parameters
+    ----------
+    target : Path
+        What it is called in the end.
+    prefix : str
+        Of its name until then; it begins with a dot, so that it counts as no run.
+    refuse_taken : callable
+        Raises where the name is taken: nothing is ever replaced.
+    """
+    refuse_taken()
+    part = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))  # mode 0700
+    try:
+        yield part
+        _bring_to_disk(part)
+        refuse_taken()
+        try:
+            os.rename(part, target)
+        except OSError:
+            refuse_taken()  # somebody was faster
+            raise
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """Make all of a folder private and durable."""
+    for root, _, files in os.walk(folder):
+        os.chmod(root, 0o700)
+        for name in files:
+            path = Path(root) / name
+            path.chmod(0o600)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(Path(root))

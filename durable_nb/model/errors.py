@@ -360,9 +360,11 @@ class AlreadySettled(DurableError):
         self.op, self.verdict, self.by, self.operations = op, verdict, by, tuple(operations)
 
     def __str__(self) -> str:
+        # a signal that is held is no operation yet
+        undo = " To undo the first, invalidate the operation." if "#" in self.op else ""
         return (
             f"{self.op} is already settled: {self.verdict} by {self.by}. The first verdict stands; "
-            "this one is kept in the history. To undo the first, invalidate the operation."
+            f"this one is kept in the history.{undo}"
         )
 
 

@@ -22,6 +22,7 @@ from durable_nb.model.outcomes import (
 )
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.spending import ENDS, NO_BILL, NOTHING_SPENT, Bill, Totals
+from durable_nb.model.waits import Wait
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -31,7 +32,20 @@ def _nothing() -> Mapping[str, Any]:
 #: Kinds after which the operation is done anew, as another effect with another key.
 _RENEWS: Final = frozenset({Kind.INVALIDATED, Kind.RERUN})
 #: Kinds that carry the result that replay returns.
-_RESULTS: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED, Kind.KEPT, Kind.DUPLICATE})
+_RESULTS: Final = frozenset(
+    {
+        Kind.COMPLETED,
+        Kind.CONFIRMED,
+        Kind.KEPT,
+        Kind.DUPLICATE,
+        Kind.APPROVED,
+        Kind.SIGNALLED,
+    }
+)
+#: Those of them that a person gave, so that the code does not count.
+_VOUCHED: Final = frozenset({Kind.CONFIRMED, Kind.APPROVED, Kind.SIGNALLED})
+#: Kinds that complete with an error, which replay raises again.
+_FAILURES: Final = frozenset({Kind.OBSERVED, Kind.REJECTED})
 #: That an operation came out differently, among what is asked about.
 RESULT: Final = "result"
 #: What a person may decide about a change.
@@ -142,6 +156,17 @@ class OperationState:
         """What a compensation takes back: ``op`` and ``generation``; `None` for all else."""
         return self.intent.get("undoes")
 
+    @property
+    def wait(self) -> Wait | None:
+        """What it waits, or has waited, for; `None` of a step."""
+        found = self.intent.get("wait")
+        return None if found is None else Wait(found)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is a wait that is asked for, and undecided."""
+        return self.kind is Kind.INTENDED and self.wait is not None
+
     def outcome(self, now: datetime) -> Outcome:
         """Look the outcome up; `now` matters only where a provider forgets keys."""
         effect = self.effect
@@ -171,16 +196,18 @@ class OperationState:
             new["failed"] = False
         if kind in _RESULTS and kind is not Kind.KEPT:
             new |= {"error": None, "ended": record.ts, "failed": False}
-            new |= {"vouched": kind is Kind.CONFIRMED, "differs": body.get("differs")}
+            new |= {"vouched": kind in _VOUCHED, "differs": body.get("differs")}
             new["former"] = self.former if body.get("differs") else None
-        if kind in _RESULTS or kind is Kind.OBSERVED:
+        if kind in _RESULTS or kind in _FAILURES:
             new["basis"] = body.get("basis") or self.last.get("basis") or self.intent
             if body.get("produced"):
                 new["basis"] = {**new["basis"], "produced": body["produced"]}
         if kind is Kind.KEPT and is_about_result(body):
             new |= {"differs": None, "former": None}
-        if kind is Kind.OBSERVED:
+        if kind in _FAILURES:
             new["failed"] = True
+            if body.get("error") is not None:  # of a wait, which had no attempt that raised it
+                new |= {"error": body["error"], "ended": record.ts}
         if kind in _RENEWS:
             new |= {"generation": self.generation + 1, "result": None, "preview": None}
             new |= {"former": self.former or self.result, "differs": None, "vouched": False}
@@ -202,7 +229,7 @@ class OperationState:
             "duration_s": None,
             "key_expires": self.key_expires or expires,
             # an attempt that left nothing behind has a cost that nobody knows
-            "unpriced": self.unpriced + (self.kind is Kind.INTENDED),
+            "unpriced": self.unpriced + (self.kind is Kind.INTENDED and self.wait is None),
         }
 
     def _ended(self, record: Record) -> dict[str, Any]:
@@ -243,14 +270,19 @@ class Fold:
         `RERUN`. The same change in what follows needs no second answer.
     containers : set of str
         Identities that others are below of.
+    forked : Mapping or None
+        Of what run this one is a fork: ``of, of_id, at, seq``; `None` of all others.
     spending : Totals
         What all attempts have cost.
+    held : dict
+        Signals that came before anything waited for them, by name.
     """
 
     operations: dict[str, OperationState] = field(default_factory=dict)
     openings: list[Opening] = field(default_factory=list)
     born: Mapping[str, Any] = field(default_factory=_nothing)
     born_at: datetime | None = None
+    forked: Mapping[str, Any] | None = None
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
     run_id: str = ""
@@ -262,6 +294,7 @@ class Fold:
     decided: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
     containers: set[str] = field(default_factory=set)
     spending: Totals = NOTHING_SPENT
+    held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _first_seqs: list[int] = field(default_factory=list)
 
     @classmethod
@@ -295,6 +328,8 @@ class Fold:
                 if facet == ACCOUNT and old == (self.terms.get(ACCOUNT) or [""])[0]:
                     # another one is the run's once a person has said so
                     self.terms[ACCOUNT] = [new, after]
+        if record.kind is Kind.SIGNALLED and record.body.get("held"):
+            self.held.pop(str(record.body.get("name")), None)  # this wait has taken it
         bill = state.bill
         state = self.operations[record.op] = state.apply(record)
         if state.bill is not bill:
@@ -338,12 +373,14 @@ class Fold:
             case Kind.DEFINED:
                 found = FacetSet.recorded(record.body)
                 self.known[found.digest] = found
-            case Kind.DOUBTED:
-                self.doubted = record.body
-            case Kind.ACCEPTED:
-                self.doubted = None
+            case Kind.DOUBTED | Kind.ACCEPTED:
+                self.doubted = record.body if record.kind is Kind.DOUBTED else None
+            case Kind.FORKED:
+                self.forked, self.kind = record.body, Kind.FORKED
             case Kind.GRANTED:
                 self._grant(record.body)
+            case Kind.SIGNALLED:
+                self.held[str(record.body["name"])] = record.body
             case _:
                 pass
 
@@ -366,6 +403,11 @@ class Fold:
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
         return sorted(self.operations.values(), key=lambda s: s.first_seq)
+
+    @property
+    def salt(self) -> str:
+        """What fingerprints of the account are made with; a fork has that of its original."""
+        return str(self.born.get("salt") or self.born["run_id"])
 
     @property
     def epoch(self) -> int:
@@ -400,8 +442,8 @@ def _above(op: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
 
 
-def status_of(fold: Fold, held: bool, unknown: int) -> RunStatus:
-    """Tell where a run stands; a run at rest with something unknown waits for a person."""
+def status_of(fold: Fold, held: bool, waiting: int) -> RunStatus:
+    """Tell where a run stands; at rest, with something unknown or undecided, it waits."""
     status = RUN_STATUS[fold.kind or Kind.BORN, held]
     at_rest = status in {RunStatus.CLOSED, RunStatus.FAILED, RunStatus.CRASHED}
-    return RunStatus.WAITING if unknown and at_rest and fold.kind is Kind.CLOSED else status
+    return RunStatus.WAITING if waiting and at_rest and fold.kind is Kind.CLOSED else status

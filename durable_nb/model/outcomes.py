@@ -43,6 +43,9 @@ class Kind(StrEnum):
     INVALIDATED = "invalidated"  #: verdict: the result no longer counts
     KEPT = "kept"  #: verdict on a change: the result still counts
     RERUN = "rerun"  #: verdict on a change: do it again
+    APPROVED = "approved"  #: verdict on an approval: yes
+    REJECTED = "rejected"  #: verdict on an approval: no, which replay raises again
+    SIGNALLED = "signalled"  #: what a wait was for has come, with a value; of the run: it is held
     DUPLICATE = "duplicate"  #: a late result although a later attempt exists: it may be double
     # remarks on an operation: kept as evidence, they change no outcome
     ASKED = "asked"  #: a change was found and the choice offered; without changes: withdrawn
@@ -63,6 +66,7 @@ class Kind(StrEnum):
     ADOPTED = "adopted"  #: a person says why the run is found in another folder
     GRANTED = "granted"  #: a person widens its scopes or its budget
     IDENTIFIED = "identified"  #: the account that it acts for
+    FORKED = "forked"  #: it began as a copy of what another run had recorded
 
 
 #: Kinds that decide an outcome; the others of an operation are remarks.
@@ -80,6 +84,9 @@ DECISIVE: Final = frozenset(
         Kind.INVALIDATED,
         Kind.KEPT,
         Kind.RERUN,
+        Kind.APPROVED,
+        Kind.REJECTED,
+        Kind.SIGNALLED,
         Kind.DUPLICATE,
     }
 )
@@ -101,6 +108,9 @@ _ROWS: Final[Mapping[Kind | None, tuple[Outcome, Outcome, Outcome]]] = {
     Kind.INVALIDATED: (_I, _I, _I),
     Kind.KEPT: (_C, _C, _C),
     Kind.RERUN: (_I, _I, _I),
+    Kind.APPROVED: (_C, _C, _C),
+    Kind.REJECTED: (_C, _C, _C),
+    Kind.SIGNALLED: (_C, _C, _C),
     Kind.DUPLICATE: (_C, _C, _U),
 }
 
@@ -127,11 +137,13 @@ class RunStatus(StrEnum):
 
 
 #: (last record of the run by an executing owner, is the lease held) -> status.
-#: A closed run in which something is unknown is shown as waiting: see `fold.status_of`.
+#: A closed run in which something is unknown, or waits, is shown as waiting: see `fold.status_of`.
 RUN_STATUS: Final[Mapping[tuple[Kind, bool], RunStatus]] = MappingProxyType(
     {
         (Kind.BORN, True): RunStatus.NEW,
         (Kind.BORN, False): RunStatus.CRASHED,
+        (Kind.FORKED, True): RunStatus.NEW,
+        (Kind.FORKED, False): RunStatus.NEW,
         (Kind.OPENED, True): RunStatus.OPEN,
         (Kind.OPENED, False): RunStatus.CRASHED,
         (Kind.CLOSED, True): RunStatus.CLOSED,

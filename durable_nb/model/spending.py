@@ -91,6 +91,8 @@ class Bill(NamedTuple):
     def after(self, record: Record) -> Bill:
         """Give the bill after one more record of the operation."""
         body, kind = record.body, record.kind
+        if body.get("wait"):
+            return self  # somebody else decides it: nothing was called
         if kind is Kind.INTENDED:
             return self._replace(
                 calls=self.calls + 1,

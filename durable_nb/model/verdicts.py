@@ -18,6 +18,9 @@ class Verdict(StrEnum):
     INVALIDATE = "invalidate"
     KEEP = "keep"
     RERUN = "rerun"
+    APPROVE = "approve"
+    REJECT = "reject"
+    SIGNAL = "signal"
 
 
 #: The record that each verdict becomes.
@@ -28,12 +31,16 @@ RECORDED_AS: Final[Mapping[Verdict, Kind]] = MappingProxyType(
         Verdict.INVALIDATE: Kind.INVALIDATED,
         Verdict.KEEP: Kind.KEPT,
         Verdict.RERUN: Kind.RERUN,
+        Verdict.APPROVE: Kind.APPROVED,
+        Verdict.REJECT: Kind.REJECTED,
+        Verdict.SIGNAL: Kind.SIGNALLED,
     }
 )
 
 _DONE = "its result is on record; invalidate it if that is wrong."
 _SAFE = "nothing outside is in doubt, so there is nothing to settle; run its cell again."
 _OPEN = "it has no recorded result yet."
+_DOUBT = "it is unknown; confirm or deny it first."
 
 #: (verdict, outcome) -> why it does not fit, or "" where it does.
 VERDICTS: Final[Mapping[tuple[Verdict, Outcome], str]] = MappingProxyType(
@@ -44,15 +51,25 @@ VERDICTS: Final[Mapping[tuple[Verdict, Outcome], str]] = MappingProxyType(
         (Verdict.DENY, Outcome.UNKNOWN): "",
         (Verdict.DENY, Outcome.INCOMPLETE): _SAFE,
         (Verdict.DENY, Outcome.COMPLETED): _DONE,
-        (Verdict.INVALIDATE, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.INVALIDATE, Outcome.UNKNOWN): _DOUBT,
         (Verdict.INVALIDATE, Outcome.INCOMPLETE): _OPEN,
         (Verdict.INVALIDATE, Outcome.COMPLETED): "",
-        (Verdict.KEEP, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.KEEP, Outcome.UNKNOWN): _DOUBT,
         (Verdict.KEEP, Outcome.INCOMPLETE): _OPEN,
         (Verdict.KEEP, Outcome.COMPLETED): "",
-        (Verdict.RERUN, Outcome.UNKNOWN): "it is unknown; confirm or deny it first.",
+        (Verdict.RERUN, Outcome.UNKNOWN): _DOUBT,
         (Verdict.RERUN, Outcome.INCOMPLETE): "",
         (Verdict.RERUN, Outcome.COMPLETED): "",
+        # which of these fit a step, an approval or a signal, `model.waits.FITS` says
+        (Verdict.APPROVE, Outcome.UNKNOWN): _DOUBT,
+        (Verdict.APPROVE, Outcome.INCOMPLETE): "",
+        (Verdict.APPROVE, Outcome.COMPLETED): _DONE,
+        (Verdict.REJECT, Outcome.UNKNOWN): _DOUBT,
+        (Verdict.REJECT, Outcome.INCOMPLETE): "",
+        (Verdict.REJECT, Outcome.COMPLETED): _DONE,
+        (Verdict.SIGNAL, Outcome.UNKNOWN): _DOUBT,
+        (Verdict.SIGNAL, Outcome.INCOMPLETE): "",
+        (Verdict.SIGNAL, Outcome.COMPLETED): _DONE,
     }
 )
 
@@ -64,8 +81,14 @@ SETTLED: Final[Mapping[Kind, frozenset[Verdict]]] = MappingProxyType(
         Kind.INVALIDATED: frozenset({Verdict.INVALIDATE}),
         Kind.KEPT: frozenset({Verdict.KEEP}),
         Kind.RERUN: frozenset({Verdict.RERUN, Verdict.KEEP}),
+        Kind.APPROVED: frozenset({Verdict.APPROVE, Verdict.REJECT}),
+        Kind.REJECTED: frozenset({Verdict.APPROVE, Verdict.REJECT}),
+        Kind.SIGNALLED: frozenset({Verdict.SIGNAL}),
     }
 )
+
+#: Verdicts on what waits: a second one is told so, also by who has seen the first.
+DECIDES_ONCE: Final = frozenset({Verdict.APPROVE, Verdict.REJECT, Verdict.SIGNAL})
 
 
 def is_settled(
@@ -86,6 +109,6 @@ def is_settled(
     """
     if kind is None or kind not in SETTLED or asked:
         return False
-    if seen is None:
-        return verdict in SETTLED[kind]
+    if seen is None or verdict in DECIDES_ONCE:
+        return verdict in SETTLED[kind] or seen not in {None, last_seq}
     return seen != last_seq

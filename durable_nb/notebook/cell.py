@@ -15,6 +15,7 @@ from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.reach import reach_of_source
 from durable_nb.engine.run import Run
+from durable_nb.engine.usage import OUTSIDE_S, seconds_text
 from durable_nb.model.errors import (
     DurableError,
     DurableSignal,
@@ -185,6 +186,7 @@ class Cell(Managed):
             raise self._explained(problem, error, tb) from problem.__cause__
         finally:
             self._say_if_in_doubt(error)
+            self._say_if_outside()
 
     async def __aenter__(self) -> Cell:
         __tracebackhide__ = True
@@ -224,6 +226,7 @@ class Cell(Managed):
             raise self._explained(problem, error, tb) from problem.__cause__
         finally:
             self._say_if_in_doubt(error)
+            self._say_if_outside()
         if stopped:
             raise self._interrupted(tb) from None
         return settled
@@ -244,6 +247,7 @@ class Cell(Managed):
         try:
             self._before = names.look(self._namespace, self._facts)
             self._capture.start()
+            self._op.time.begin_here()
         except BaseException:  # an interrupt, most likely: the body has not begun
             nothing = NotApplied("the cell was stopped before its body began")
             self._op.__exit__(NotApplied, nothing, None)
@@ -328,6 +332,15 @@ class Cell(Managed):
         named = ResultLost(lost.op, str(found), lost.unknown)
         named.__cause__ = found
         return named
+
+    def _say_if_outside(self) -> None:
+        """Point out code outside of steps that took long."""
+        seconds = self._op.time.outside_s
+        if self.container and seconds is not None and seconds >= OUTSIDE_S:
+            self._run.say(
+                f"code outside of its steps took {seconds_text(seconds)}; it runs again on each "
+                "resume until this cell is completed: put it into a step"
+            )
 
     def _say_if_in_doubt(self, error: BaseException | None) -> None:
         """Say at once what an interrupt leaves behind; a signal and a failure say it themselves."""

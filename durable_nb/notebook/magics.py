@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -36,10 +37,15 @@ HELP: Final = """\
                                          its result no longer counts: it is done again
 %durable keep OP [--reason R]            what it depended on changed: use its record
 %durable rerun OP [--reason R]           what it depended on changed: do it again
+%durable approve OP [--reason R]         it waits for approval: yes
+%durable reject OP --reason R            it waits for approval: no; the program gets an error
+%durable signal NAME [VALUE]             what waits for a signal of that name gets VALUE
 %durable compensate OP [--reason R]      take its effect back, by the compensate= of its step
 %durable grant SCOPE... [--usd N] [--tokens N] [--calls N] [--seconds N] --reason R
                                          it may do, or spend, more than is recorded
+%durable fork NAME [--at OP] [--reason R]    a new run that has what is on record before OP
 %durable facets [OP]                     what recorded results depend on, and what is not watched
+%durable report [RUN]                    what durability cost, what it saved, and what to do
 %durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
 
@@ -49,6 +55,8 @@ expression; what it names is looked up in the notebook. The verbs are about the 
 answers.
 """
 
+#: A name, quoted where it has spaces, and what follows it.
+_NAME_FIRST: Final = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s*(.*)""", re.S)
 #: Run states in which there is nothing left to do.
 _DONE: Final = frozenset({"finished"})
 
@@ -68,9 +76,14 @@ class Verbs:
             "invalidate": self._invalidate,
             "keep": self._keep,
             "rerun": self._rerun,
+            "approve": self._approve,
+            "reject": self._reject,
+            "signal": self._signal,
             "compensate": self._compensate,
             "grant": self._grant,
+            "fork": self._fork,
             "facets": self._facets,
+            "report": self._report,
             "accept": self._accept,
             "help": self._help,
         }
@@ -180,6 +193,32 @@ class Verbs:
         view = run.rerun(_ref(_only(rest, '%durable rerun plan#1 --reason "R"')), reason=reason)
         print(f"{view.id}: it is done again under a new key")
 
+    def _approve(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        view = run.approve(_titled(rest, "%durable approve OP --reason R"), reason=reason)
+        print(f"{view.id}: approved; run the cell that asked for it again")
+
+    def _reject(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        op = _titled(rest, "%durable reject OP --reason R")
+        if not reason:
+            raise UsageError("%durable reject needs --reason. Nothing was changed.")
+        print(f"{run.reject(op, reason=reason).id}: rejected; its cell gets an error")
+
+    def _signal(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        found = _NAME_FIRST.match(rest)
+        name, value = (found[1] or found[2] or found[3], found[4]) if found else ("", "")
+        if not name:
+            raise UsageError("%durable signal needs a name. Example: %durable signal paid 12.5")
+        view = run.signal(name, self._value(value) if value.strip() else None)
+        if view is None:
+            print(f"signal {name!r} is held: the first that waits for it gets it")
+        else:
+            print(f"{view.id}: signalled; it gets {view.result_preview or None}")
+
     def _compensate(self, rest: str) -> None:
         run, rest = self._target(rest)
         rest, reason = _take(rest, "--reason")
@@ -216,9 +255,24 @@ class Verbs:
         what = [*scopes, *(f"{name} {amount:g}" for name, amount in budget.items())]
         print(f"run {run.name}: granted {', '.join(what)}")
 
+    def _fork(self, rest: str) -> None:
+        run, rest = self._target(rest)
+        rest, reason = _take(rest, "--reason")
+        rest, op = _take(rest, "--at")
+        words = _words(rest)
+        if len(words) != 1:
+            raise UsageError(
+                "%durable fork needs one name, that of the new run. Example: %durable fork what-if "
+                "--at mail#1. Nothing was made."
+            )
+        print(run.fork(words[0], _ref(op) if op else None, reason=reason))
+
     def _facets(self, rest: str) -> None:
         run, rest = self._target(rest)
         display(run.facets_of(_ref(rest) if rest else None))  # type: ignore[no-untyped-call]
+
+    def _report(self, rest: str) -> None:
+        print(self._find(rest).report().to_text())
 
     def _accept(self, rest: str) -> None:
         run, rest = self._target(rest)
@@ -270,7 +324,7 @@ class Verbs:
             return eval(text.strip(), self._shell.user_global_ns, self._shell.user_ns)
         except Exception as problem:
             raise UsageError(
-                f"%durable confirm: the result {text.strip()!r} is no Python expression here "
+                f"%durable: the value {text.strip()!r} is no Python expression here "
                 f"({type(problem).__name__}: {problem}). Text needs quotes. Nothing was changed."
             ) from None
 
@@ -287,6 +341,16 @@ def _only(rest: str, example: str) -> str:
     if len(words) != 1:
         raise UsageError(f"one operation, please. Example: {example}. Nothing was changed.")
     return words[0]
+
+
+def _titled(rest: str, example: str) -> object:
+    """Give the operation that a line is about; its title may have spaces."""
+    text = rest.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1]
+    if not text:
+        raise UsageError(f"one operation, please. Example: {example}. Nothing was changed.")
+    return _ref(text)
 
 
 def _take(text: str, flag: str) -> tuple[str, str]:

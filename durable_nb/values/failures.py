@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final
 
-from durable_nb.model import errors
+from durable_nb.model import control, errors
 from durable_nb.values.lookup import class_address
 from durable_nb.values.parts import type_name
 from durable_nb.values.plain import is_plain_scalar
@@ -19,7 +19,7 @@ MESSAGE_LIMIT: Final = 2_000
 TRACEBACK_LIMIT: Final = 8 * 1024
 
 #: Where this package's own errors are: their construction is known to do nothing but construct.
-_OURS: Final = errors.__name__
+_OURS: Final = frozenset({errors.__name__, control.__name__})
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
@@ -84,7 +84,8 @@ def _rebuilt(kind: Any, args: list[Any]) -> BaseException | None:
     builtin = isinstance(kind.__init__, types.WrapperDescriptorType) and isinstance(
         kind.__new__, types.BuiltinFunctionType
     )
-    ours = kind.__module__ == _OURS and sys.modules[_OURS].__dict__.get(kind.__name__) is kind
+    module = kind.__module__
+    ours = module in _OURS and vars(sys.modules[module]).get(kind.__name__) is kind
     if type(kind) is not type or not (builtin or ours) or not all(map(_is_scalar, args)):
         return None
     try:

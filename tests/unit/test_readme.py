@@ -75,3 +75,11 @@ def test_every_public_thing_says_what_it_is():
     for name in dir(dnb.Run):
         if not name.startswith("_") and callable(getattr(dnb.Run, name)):
             assert getattr(dnb.Run, name).__doc__, name
+
+
+def test_the_display_of_an_approval_is_the_real_one():
+    """The README shows what a cell that waits shows."""
+    op = "approval[Send 40 mails?]#1"
+    stop = dnb.ApprovalPending("refunds", op, "Send 40 mails?", "{'list': 'customers'}", ())
+
+    assert "\n".join(stop._render_traceback_()) in README

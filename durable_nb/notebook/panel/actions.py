@@ -10,7 +10,7 @@ from durable_nb import values
 from durable_nb.engine.watched import Watched
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import DurableError
-from durable_nb.model.verdicts import Verdict
+from durable_nb.model.verdicts import DECIDES_ONCE, Verdict
 from durable_nb.notebook.panel.model import CHECK
 
 #: How every action that settled something ends.
@@ -26,6 +26,9 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.INVALIDATE: ("invalidate", ("reason", "effect")),
     Verdict.KEEP: ("keep", ("reason",)),
     Verdict.RERUN: ("rerun", ("reason",)),
+    Verdict.APPROVE: ("approve", ("reason",)),
+    Verdict.REJECT: ("reject", ("reason",)),
+    Verdict.SIGNAL: ("signal", ("value",)),
     CHECK: ("reconcile", ()),
     ACCEPT: ("accept", ("reason",)),
 }
@@ -36,6 +39,8 @@ _NEEDED: Final[Mapping[str, tuple[str, str]]] = {
         "what would the step have returned? Write null where there is nothing to return",
     ),
     Verdict.INVALIDATE: ("reason", "say why its result no longer counts"),
+    Verdict.REJECT: ("reason", "say why not: the program gets it as an error"),
+    Verdict.SIGNAL: ("value", "which value? Write null where there is nothing to send"),
     ACCEPT: ("reason", "say how you know what was done outside"),
 }
 
@@ -70,7 +75,7 @@ def act(run: Watched, click: Mapping[str, Any]) -> Answer:
     click : Mapping
         ``action``, ``op`` (an id; "" for the run), ``seq`` (the last record that the person saw
         of it), and what the action needs: ``result`` and ``evidence``, or ``reason`` and
-        ``effect``.
+        ``effect``, or a signal's ``value``.
 
     Returns
     -------
@@ -102,14 +107,16 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     name, question = _NEEDED.get(action, ("", ""))
     if name and not texts[name]:
         raise NotDone(f"{question}. Nothing was recorded.")
-    if "result" in texts:
-        parse_result(texts["result"])
+    for value in (texts[name] for name in ("result", "value") if name in texts):
+        parse_result(value)
     given = {name: text or None if name == "effect" else text for name, text in texts.items()}
     told = run.ask(verb, op, given, seen=seq if op else None)
     what = f"{op}: {told['verdict']}" if op else str(told["verdict"])
     if told["verdict"] == "undecided":
         return Answer(False, f"{what}; {told['said']}.")
-    return Answer(True, f"{what}; {told['said']}. {SETTLED_LINE}")
+    # what ends a wait says itself who goes on
+    more = "" if action in DECIDES_ONCE else f" {SETTLED_LINE}"
+    return Answer(True, f"{what}; {told['said']}.{more}")
 
 
 def parse_result(text: str) -> Any:
@@ -135,6 +142,6 @@ def parse_result(text: str) -> Any:
     except ValueError:
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise NotDone(
-            f"the result {shown!r} is neither JSON nor a Python literal; text needs quotes. "
+            f"the value {shown!r} is neither JSON nor a Python literal; text needs quotes. "
             "Nothing was recorded."
         ) from None

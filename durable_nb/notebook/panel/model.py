@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from durable_nb.engine.usage import outside_text
 from durable_nb.engine.views import HERE, OperationView, StatusRow, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.verdicts import VERDICTS, Verdict
+from durable_nb.model.verdicts import DECIDES_ONCE, VERDICTS, Verdict
+from durable_nb.model.waits import FITS, WAITS_FOR, Wait
 
 #: Where an operation's result came from, in words; "" is not reached by the run's kernel yet.
 SOURCES: Final[Mapping[str, str]] = {"ran": "ran now", "record": "from record"}
@@ -35,13 +37,14 @@ def allowed(view: OperationView, *, can_check: bool = False) -> list[str]:
     -------
     list of str
         Values of `Verdict`, and ``"check"``; none while the operation is live. Keep and rerun
-        answer a question, so they are offered only where a change waits for a decision; confirm
-        only where something was begun.
+        answer a question, so they are offered only where a change waits for a decision; approve,
+        reject and signal only where the program waits for them.
     """
     if view.live:
         return []
-    outcome = Outcome(view.outcome)
-    found = [str(v) for v in Verdict if not VERDICTS[v, outcome] and _asked(v, view)]
+    outcome, wait = Outcome(view.outcome), Wait(view.wait) if view.wait else None
+    fitting = [v for v in Verdict if not (FITS[v, wait] or VERDICTS[v, outcome])]
+    found = [str(v) for v in fitting if _asked(v, view)]
     if can_check and outcome is Outcome.UNKNOWN:
         found.append(CHECK)
     return found
@@ -50,7 +53,7 @@ def allowed(view: OperationView, *, can_check: bool = False) -> list[str]:
 def _asked(verdict: Verdict, view: OperationView) -> bool:
     if verdict in {Verdict.KEEP, Verdict.RERUN}:
         return bool(view.changes)
-    return True
+    return view.waits or verdict not in DECIDES_ONCE
 
 
 def rows_of(status: StatusView) -> list[dict[str, Any]]:
@@ -87,6 +90,7 @@ def _row(row: StatusRow, checkable: frozenset[str], idle: str) -> dict[str, Any]
         "key": None if view.key is None else plain(view.key),
         "seq": view.last_seq,
         "live": view.live,
+        "waits": view.wait if view.waits else "",
         "effect": view.effect,
         "attempt": view.attempt,
         "source": SOURCES.get(view.source, idle),
@@ -99,6 +103,7 @@ def _row(row: StatusRow, checkable: frozenset[str], idle: str) -> dict[str, Any]
         "changes": [_short(change) for change in view.changes],
         "idempotency_key": view.idempotency_key,
         "spent": _spent(view),
+        "outside": outside_text(view.outside_s),
         "note": _note(view),
         "actions": allowed(view, can_check=view.name in checkable),
     }
@@ -108,9 +113,11 @@ def _note(view: OperationView) -> str:
     """Say what no other column does."""
     if view.outcome == Outcome.UNKNOWN:
         return "it may have happened"
+    if view.waits:
+        return WAITS_FOR[Wait(view.wait)]
     if view.changes:
         return "changed: keep or rerun?"
-    return _short(view.error, 80)
+    return _short(view.error, 80) or outside_text(view.outside_s)
 
 
 def header_of(status: StatusView, now: datetime) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
 const WORDS = ["completed", "incomplete", "unknown"];
+const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
 const NUMBERS = new Set(["attempt", "duration"]);
 const COLUMNS = "outcome operation effect attempt source started duration note".split(" ");
 
@@ -208,7 +209,8 @@ class View {
 
   drawRows() {
     const rows = this.model.get("rows");
-    const isOpen = (row) => row.id && (row.outcome === "unknown" || row.changes.length);
+    const isOpen = (row) =>
+      row.id && (row.outcome === "unknown" || row.changes.length || ENDED_BY[row.waits]);
     const now = rows.find((row) => row.id && row.id === this.chosen);
     if (!now || !(this.picked || isOpen(now))) {
       this.chosen = (rows.find(isOpen) ?? now)?.id ?? null;
@@ -290,6 +292,7 @@ class View {
     fact("intended", moment(row.started));
     fact("ended", moment(row.ended));
     fact("spent", row.spent);
+    fact("time", row.outside);
     this.history = make("details", "dnb-history", make("summary", "", "history of records"));
     this.history.addEventListener("toggle", this.guard(() => this.openHistory(row)));
     this.detail.append(
@@ -322,6 +325,7 @@ class View {
         this.ask(action, row.id, { seq: row.seq, ...more() });
       });
     if (may("confirm") || may("deny") || may("check")) box.append(this.verdicts(row, may, act));
+    if (ENDED_BY[row.waits]) box.append(this.waits(row, may, act));
     const line = make("div", "dnb-buttons");
     if (may("keep")) line.append(button("Keep the record", "dnb-keep", act("keep", () => ({}))));
     if (may("rerun")) line.append(button("Do it again", "dnb-rerun", act("rerun", () => ({}))));
@@ -363,6 +367,24 @@ class View {
     if (row.outcome === "unknown") return make("div", "", ...fields);
     const summary = make("summary", "", "nothing to settle: run its cell again (or did it happen?)");
     return make("details", "dnb-folded", summary, ...fields);
+  }
+
+  // Approve, reject, or send what it waits for.
+  waits(row, may, act) {
+    const given = make("input", `dnb-${row.waits === "approval" ? "reason" : "value"}`);
+    const line = make("div", "dnb-buttons");
+    const add = (action, text, name) => {
+      if (!may(action)) return;
+      line.append(button(text, `dnb-${action}`, act(action, () => ({ [name]: given.value }))));
+    };
+    add("approve", "Approve", "reason");
+    add("reject", "Reject", "reason");
+    add("signal", "Send the signal", "value");
+    const hint = 'JSON or a Python literal, such as {"id": "re_1"}';
+    const input = may("signal")
+      ? field("Value", given, hint)
+      : field("Reason", given, "why? It is needed to reject");
+    return make("div", "", input, line);
   }
 
   drawCascade(cascade) {

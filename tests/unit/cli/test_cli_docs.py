@@ -138,6 +138,8 @@ def steady(text: str, folder: Path) -> str:
         (r"dnb-[0-9a-f]{32}", "KEY"),
         (r"\b[0-9a-f]{32}\b", "ID"),
         (r"\([\d,]+ bytes\)", "(SIZE)"),
+        (r"\b\d+(\.\d+)?( (ms|s|min)\b|% of the time)", "SPAN"),
+        (r"in the body of \S+;", "in the body of OP;"),  # the longest of two that are over at once
     ):
         text = re.sub(pattern, word, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
@@ -153,6 +155,17 @@ def a_kernel_that_finds_a_change() -> None:
         run.step(key="o-1").call(charge, "o-1", 12.75)
 
 
+def kernels_that_wait() -> None:
+    """Stop in refund-18 for two approvals and a signal."""
+    for wait in (
+        lambda run: run.approval("Send 40 mails?", {"list": "customers"}),
+        lambda run: run.approval("Close the account?"),
+        lambda run: run.wait_for("paid"),
+    ):
+        with pytest.raises((dnb.ApprovalPending, dnb.SignalPending)), dnb.run("refund-18") as run:
+            wait(run)
+
+
 def said(line: str) -> str:
     """Do a line of a transcript, with `; echo "exit $?"` at its end or not."""
     if line.startswith("rm "):
@@ -160,6 +173,8 @@ def said(line: str) -> str:
         return ""
     if line.startswith("durable-nb keep"):
         a_kernel_that_finds_a_change()
+    if line.startswith("durable-nb approve") and "40 mails" in line:
+        kernels_that_wait()
     call, asks, _ = line.partition('; echo "exit $?"')
     result = do(*shlex.split(call)[1:])
     assert asks or result.exit_code == 0, (line, result.output)

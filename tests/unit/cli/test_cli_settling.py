@@ -287,3 +287,53 @@ def test_a_function_that_cannot_be_imported_is_a_wrong_call(store: Path, given: 
     assert refused.exit_code == 2
     assert "--with" in refused.stderr
     assert records(store, "refund-17") == before
+
+
+# -- what ends a wait --------------------------------------------------------------------------
+
+
+def stop_for(store: Path, wait: Any) -> None:
+    """Run a kernel of refund-18 up to where it waits."""
+    do("deny", "refund-18", "charge", "--evidence", "not there")
+    stops = (dnb.ApprovalPending, dnb.SignalPending)
+    with pytest.raises(stops), open_run("refund-18", store=store) as run:
+        wait(run)
+
+
+def test_a_run_that_waits_needs_a_person_and_the_suggested_line_ends_it(store: Path) -> None:
+    """`show` exits 3, also for the one operation; what it suggests is typed as it stands."""
+    op = 'approval["Send" 40 mails?]#1'
+    stop_for(store, lambda run: run.approval('"Send" 40 mails?', {"to": 40}))
+    shown = document(do("show", "refund-18", "--json"))
+    assert (shown["status"], do("show", "refund-18").exit_code) == ("waiting", 3)
+    assert do("show", "refund-18", op).exit_code == 3
+    yes, no = shown["open"]
+    assert "{'to': 40}" in yes["question"]
+    assert do(*shlex.split(no["line"])[1:]).exit_code == 2  # its reason is to be filled in
+
+    told = document(do(*shlex.split(yes["line"])[1:], "--json"))
+
+    assert (told["verdict"], told["operation"]["id"]) == ("approved", op)
+    assert (do("show", "refund-18").exit_code, do("show", "refund-18", op).exit_code) == (0, 0)
+    again = do("reject", "refund-18", op, "--reason", "no")
+    assert again.exit_code == 1
+    assert "already settled" in again.stderr
+
+
+def test_a_signals_value_comes_as_text_from_a_file_or_from_standard_input(store: Path) -> None:
+    """JSON or a Python literal; a blank that was not filled in sends nothing."""
+    stop_for(store, lambda run: run.wait_for("paid"))
+    (line,) = [q["line"] for q in document(do("show", "refund-18", "--json"))["open"]]
+    assert do(*shlex.split(line)[1:]).exit_code == 2
+    assert do("signal", "refund-18", "paid", "1", "--value-file", "-", stdin="2").exit_code == 2
+    told = document(
+        do("signal", "refund-18", "paid", "--value-file", "-", "--json", stdin="(1, 2)")
+    )
+    assert told["operation"]["result"] == "(1, 2)"
+    held = do("signal", "refund-18", "shipped", "--json")
+    assert (document(held)["verdict"], document(held)["operation"]) == ("held", None)
+    assert do("signal", "refund-18", "shipped", "5").exit_code == 1
+    assert do("approve", "refund-18", "wait_for[paid]#1").exit_code == 1
+    with open_run("refund-18", store=store) as run:
+        assert run.wait_for("paid") == (1, 2)
+        assert run.wait_for("shipped") is None

@@ -18,7 +18,7 @@ VALUES = {
     "child": "c#1", "error": "e", "traceback": "", "holder": "h", "store": "s", "known": (),
     "verdict": "confirm", "by": "b", "near": (), "name": "n", "what": "run", "folder": "f", "kind": "k", "message": "m", "back": "b", "facets": ("code",),
     "missing": ("a:read", "b's \"own\""), "spent": ("usd",), "told": "$5.00 of $5.00",
-    "outputs": ("a", "b"), "declared": False,
+    "outputs": ("a", "b"), "declared": False, "more": "m", "reason": "r", "wait": "sleep#1",
 }  # fmt: skip
 
 CLASSES = [
@@ -77,3 +77,17 @@ def test_a_refusal_ends_with_the_lines_that_grant_it():
     assert shlex.split(denied[4].partition(":")[2])[3:5] == list(VALUES["missing"])
     assert ast.parse(spent[3].partition(":")[2].strip(), mode="eval")
     assert shlex.split(spent[4].partition(":")[2])[:4] == ["durable-nb", "grant", "r", "--usd"]
+
+
+def test_a_wait_ends_with_the_lines_that_decide_it():
+    """Also where its title has quotes in it: right Python, and right in a shell."""
+    op = 'approval[it\'s "so"?]#1'
+    asked = control.ApprovalPending("r", op, "it's so?", "{'n': 1}", [OP]).lines()
+    wanted = control.SignalPending("r", op, "pa id", "", [OP]).lines()
+    timer = control.TimerPending("r", "sleep#1", "", "2026-01-01 00:00:00 UTC", [OP]).lines()
+
+    assert len(asked) == len(wanted) == len(timer) == 5
+    for call in asked[3].partition(":")[2].split("   or   "):
+        assert ast.parse(call.strip(), mode="eval").body.args[0].value == op
+    assert shlex.split(asked[4].partition(":")[2])[:4] == ["durable-nb", "approve", "r", op]
+    assert shlex.split(wanted[4].partition(":")[2])[:4] == ["durable-nb", "signal", "r", "pa id"]

@@ -8,6 +8,7 @@ from durable_nb.model.fold import Fold, status_of
 from durable_nb.model.outcomes import DECISIVE, OUTCOMES, RUN_STATUS, Effect, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.verdicts import VERDICTS, Verdict
+from durable_nb.model.waits import FITS, Wait
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 C, I, U = Outcome.COMPLETED, Outcome.INCOMPLETE, Outcome.UNKNOWN
@@ -27,6 +28,9 @@ EXPECTED = {
     Kind.INVALIDATED: (I, I, I),
     Kind.KEPT: (C, C, C),
     Kind.RERUN: (I, I, I),
+    Kind.APPROVED: (C, C, C),
+    Kind.REJECTED: (C, C, C),
+    Kind.SIGNALLED: (C, C, C),
     Kind.DUPLICATE: (C, C, U),
 }
 
@@ -100,6 +104,46 @@ def test_costs_add_up_over_attempts_and_an_unfinished_one_is_unpriced():
 def test_every_verdict_has_a_row_for_every_outcome():
     """The verdict table has no gaps."""
     assert set(VERDICTS) == {(v, o) for v in Verdict for o in Outcome}
+
+
+#: Which verdict fits which kind of operation, written down a second time by hand.
+FITTING = {
+    None: {"confirm", "deny", "invalidate", "keep", "rerun"},
+    Wait.APPROVAL: {"approve", "reject", "invalidate"},
+    Wait.SIGNAL: {"signal", "invalidate"},
+    Wait.TIMER: {"invalidate"},
+}
+
+
+@pytest.mark.parametrize("wait", [None, *Wait])
+def test_each_kind_of_operation_takes_its_own_verdicts(wait):
+    """A step is confirmed or denied, an approval approved or rejected, a signal sent."""
+    assert {str(v) for v in Verdict if not FITS[v, wait]} == FITTING[wait]
+    assert all(why.endswith(".") for why in FITS.values() if why)
+
+
+def test_a_wait_is_no_call_and_costs_nothing():
+    """Nothing is called by it, and asking it anew makes no total vague."""
+    wait = {"op": "approval[a]#1", "effect": "none", "wait": "approval"}
+    fold = Fold.of([record(1, Kind.INTENDED, **wait), record(2, Kind.INTENDED, **wait)])
+
+    assert fold.spending.calls == 0
+    assert not fold.spending.as_dict()["at_least"]
+    assert fold.operations["approval[a]#1"].unpriced == 0
+
+
+def test_a_signal_is_held_until_a_wait_takes_it():
+    """The record of the wait that takes it clears it, in one."""
+    held = Record(1, "", Kind.SIGNALLED, NOW, 1, {"name": "paid", "result": "1", "actor": "ada"})
+    fold = Fold.of([held])
+    assert list(fold.held) == ["paid"]
+
+    fold.apply(record(2, Kind.INTENDED, op="wait_for[paid]#1", effect="none", wait="wait_for"))
+    body = {"op": "wait_for[paid]#1", "name": "paid", "result": "1", "held": True}
+    fold.apply(record(3, Kind.SIGNALLED, **body))
+
+    assert not fold.held
+    assert fold.operations["wait_for[paid]#1"].outcome(NOW) is C
 
 
 def test_a_crashed_run_is_told_from_an_open_one_by_its_lease():

@@ -16,6 +16,7 @@ import durable_nb as dnb
 from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.verdicts import VERDICTS, Verdict
+from durable_nb.model.waits import FITS
 from durable_nb.notebook.panel import actions, model
 from durable_nb.notebook.panel.actions import NotDone, parse_result
 from durable_nb.notebook.panel.panel import Panel, panel_of
@@ -80,7 +81,8 @@ def test_a_row_offers_what_the_verdict_table_allows_and_nothing_else(run, outcom
     else:
         with pytest.raises(TimeoutError):
             run.step("a", effect="none").call(fail)
-    wanted = {str(v) for v in Verdict if not VERDICTS[v, outcome]} - {"keep", "rerun"}
+    wanted = {str(v) for v in Verdict if not (FITS[v, None] or VERDICTS[v, outcome])}
+    wanted -= {"keep", "rerun"}
 
     assert row(run, "a#1")["outcome"] == outcome
     assert set(row(run, "a#1")["actions"]) == wanted
@@ -412,3 +414,52 @@ def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
     run.panel()
 
     assert capsys.readouterr().out.strip() == run.status_view().to_text()
+
+
+# -- what ends a wait ----------------------------------------------------------------------------
+
+
+def test_a_pending_wait_offers_what_ends_it_and_says_what_it_waits_for(run):
+    """Approve and reject, or a signal; nothing for a timer, and none once it is decided."""
+    for wait, op, note, offered in (
+        (
+            lambda: run.approval("Go?"),
+            "approval[Go?]#1",
+            "waits for approval",
+            ["approve", "reject"],
+        ),
+        (lambda: run.wait_for("paid"), "wait_for[paid]#1", "waits for a signal", ["signal"]),
+        (lambda: run.sleep(3600), "sleep#1", "waits until its time", []),
+    ):
+        with pytest.raises(dnb.DurableSignal):
+            wait()
+        shown = row(run, op)
+        assert (shown["note"], shown["actions"]) == (note, offered)
+
+    assert act(run, click(run, "approve", "approval[Go?]#1", reason="fine")).ok
+    assert act(run, click(run, "signal", "wait_for[paid]#1", value='{"usd": 5}')).ok
+
+    assert row(run, "approval[Go?]#1")["actions"] == ["invalidate"]
+    assert run.approval("Go?")["reason"] == "fine"
+    run.invalidate("approval[Go?]#1", "asked too early")
+    assert row(run, "approval[Go?]#1")["actions"] == []  # its cell asks again, and not before
+    assert run.wait_for("paid") == {"usd": 5}
+
+
+def test_a_click_on_a_wait_needs_what_its_verb_needs(run):
+    """A reason to reject, a value to send; and the second click is told that it is settled."""
+    for wait in (lambda: run.approval("Go?"), lambda: run.wait_for("paid")):
+        with pytest.raises(dnb.DurableSignal):
+            wait()
+    for action, op, more in (
+        ("reject", "approval[Go?]#1", {}),
+        ("signal", "wait_for[paid]#1", {}),
+        ("signal", "wait_for[paid]#1", {"value": "paid in full"}),
+    ):
+        assert "Nothing was recorded" in act(run, click(run, action, op, **more)).text
+    one = click(run, "reject", "approval[Go?]#1", reason="not today")
+    two = click(run, "approve", "approval[Go?]#1")
+
+    assert act(run, one).text.endswith("on each resume.")
+    assert "already settled" in act(run, two).text
+    assert kinds(run, "approval[Go?]#1") == ["intended", "rejected", "contested"]

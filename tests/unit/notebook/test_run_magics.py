@@ -307,3 +307,60 @@ def test_what_a_result_depends_on_is_a_table(notebook):
     (table,) = notebook.ok("%durable facets pay").displays
     assert "constant RATE" in str(table)
     assert "module json" in str(table)
+
+
+def test_a_run_is_forked_from_a_line(notebook):
+    """It says what was copied; the active run stays the one that it is."""
+    notebook.ok("%durable run job")
+    notebook.ok("def pay(): return 'p-1'\nrun.call(pay)")
+    told = notebook.ok("%durable fork what-if --at pay#1 --reason 'another way'")
+    assert "run what-if is a fork of job, as it stood before pay#1" in told.out
+    assert notebook.names["run"].name == "job"
+    for line, said in (
+        ("%durable fork", "needs one name"),
+        ("%durable fork what-if", "already"),
+        ("%durable fork more --at nail", "nail"),
+    ):
+        refused = notebook.run(line)
+        assert not refused.ok
+        assert said in refused.out
+
+
+# -- what ends a wait --------------------------------------------------------------------------
+
+
+def test_a_durable_cell_stops_for_an_approval_and_goes_on_once_it_is_given(notebook):
+    """Case 3: the cell stays incomplete, its finished steps replay, and the magic decides."""
+    notebook.ok("%durable run job\nsent = []")
+    cell = (
+        "%%durable mails\n"
+        "count = run.step('collect', effect='none').call(len, 'abc')\n"
+        "said = run.approval('Send them all?', {'count': count})\n"
+        "got = run.wait_for('go')"
+    )
+    stopped = notebook.run(cell)
+    assert not stopped.ok
+    assert notebook.names["run"].get("mails#1").outcome == "incomplete"
+    op = "mails#1/approval[Send them all?]#1"
+    assert op in notebook.ok("%durable status").out
+
+    assert "approved" in notebook.ok(f"%durable approve {op} --reason fine").out
+    assert not notebook.run(cell).ok
+    assert "signalled; it gets [1, 2]" in notebook.ok("%durable signal go [1, 2]").out
+    notebook.ok(cell)
+
+    assert notebook.names["said"]["reason"] == "fine"
+    assert notebook.names["got"] == [1, 2]
+    assert len(notebook.names["run"].history("mails#1/collect#1")) == 2
+
+
+def test_the_magics_that_end_a_wait_ask_for_what_is_missing(notebook):
+    """A reason to reject; a name to signal, in quotes where it has spaces."""
+    notebook.ok("%durable run job")
+    assert not notebook.run("run.approval('Go on?')").ok
+    for line in ("%durable reject 'approval[Go on?]#1'", "%durable signal", "%durable approve"):
+        assert not notebook.run(line).ok
+    assert "held" in notebook.ok("%durable signal 'the mail' 5").out
+    assert "rejected" in notebook.ok("%durable reject 'approval[Go on?]#1' --reason no").out
+    notebook.ok("got = run.wait_for('the mail')")
+    assert notebook.names["got"] == 5

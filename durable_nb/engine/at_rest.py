@@ -1,0 +1,46 @@
+"""Reading a run that nobody holds, of which not a byte changes by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from durable_nb.engine.context import OPEN
+from durable_nb.engine.examination import Examination
+from durable_nb.engine.recorded import Recorded
+from durable_nb.engine.report import refuse_damaged
+from durable_nb.engine.verify import examined
+from durable_nb.values.survey import Survey
+
+
+@contextmanager
+def recorded(folder: Path, name: str) -> Iterator[Recorded]:
+    """Give what is on record of a run: of its owner if this process is that, else at rest.
+
+    Raises
+    ------
+    RunHeld
+        Another process holds it.
+    RunDamaged, JournalTooNew
+        It cannot be read as a whole.
+    """
+    run = OPEN.at(folder)
+    if run is not None:
+        yield run.recorded()
+        return
+    with examined(folder, name) as exam:
+        refuse_damaged(exam.report())
+        yield _of(exam)
+
+
+def _of(exam: Examination) -> Recorded:
+    return Recorded(
+        name=exam.name,
+        folder=exam.folder,
+        records=exam.records,
+        fold=exam.fold,
+        artifacts=exam.survey or Survey(exam.scratch / "none", exam.scratch),
+        now=datetime.now(UTC),
+    )

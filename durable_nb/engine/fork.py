@@ -1,0 +1,279 @@
+"""Forking: a new run whose beginning is what another one has on record, up to an operation.
+
+What is copied happened once, in the original: it replays in the fork and is not done again. What
+the fork does itself carries keys of its own, and effects outside need a grant of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from durable_nb import values
+from durable_nb.engine import settle
+from durable_nb.engine.permits import OUTSIDE
+from durable_nb.engine.recorded import Recorded, texts_of
+from durable_nb.journal import deferred_interrupts
+from durable_nb.journal import folder as folders
+from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
+from durable_nb.journal.transplant import built_aside, end_of_rows, plant, renumbered
+from durable_nb.model.errors import VerdictRefused
+from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.outcomes import Effect, Kind, Outcome
+from durable_nb.model.records import RUN, Record
+
+#: Records of the run that speak of the original itself: its birth, its owners and its folder.
+_ITS_OWN: Final = frozenset(
+    {
+        Kind.BORN,
+        Kind.FORKED,
+        Kind.OPENED,
+        Kind.CLOSED,
+        Kind.FAILED,
+        Kind.FINISHED,
+        Kind.ADOPTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A new run, and what it has from the one that it is a fork of.
+
+    Attributes
+    ----------
+    name : str
+        Of the new run.
+    folder : Path
+        Where it is.
+    of : str
+        The run that it is a fork of.
+    at : str
+        The operation that it was forked at, which is still to be done; "" where all was copied.
+    operations : tuple of str
+        What was copied.
+    effects : tuple of str
+        The completed external ones among them, which are not repeated.
+    unknown : tuple of str
+        The unknown ones among them, which stay unknown in the fork until they are settled there.
+    elsewhere : str
+        The store, where it is not that of the original.
+    """
+
+    name: str
+    folder: Path
+    of: str
+    at: str
+    operations: tuple[str, ...]
+    effects: tuple[str, ...]
+    unknown: tuple[str, ...]
+    elsewhere: str = ""
+
+    def to_text(self) -> str:
+        """Render as stable plain text: what was copied, what is not repeated, and how to go on."""
+        place = f", as it stood before {self.at}" if self.at else ""
+        quoted = partial(json.dumps, ensure_ascii=False)
+        more = f", store={quoted(self.elsewhere)}" if self.elsewhere else ""
+        return "\n".join(
+            [
+                f"run {self.name} is a fork of {self.of}{place}",
+                f"  copied: {_named(self.operations)}",
+                f"  effects outside that are not repeated: {_named(self.effects)}",
+                f"  unknown, in the fork too, until settled there: {_named(self.unknown)}",
+                "Effects outside of its own are refused until they are granted in it:",
+                f'    run.grant("{OUTSIDE}", by="...", reason="...")',
+                "Go on with it:",
+                f"    run = dnb.open_run({quoted(self.name)}{more})",
+            ]
+        )
+
+    __str__ = to_text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the document of `fork --json`."""
+        return {
+            **asdict(self),
+            "folder": str(self.folder),
+            **{name: list(getattr(self, name)) for name in ("operations", "effects", "unknown")},
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Forked:
+        """Make it from what the owner of the original tells."""
+        lists = {name: tuple(told[name]) for name in ("operations", "effects", "unknown")}
+        return cls(**{**told, "folder": Path(told["folder"]), **lists})
+
+
+def _named(ops: tuple[str, ...]) -> str:
+    return ", ".join(ops) or "nothing"
+
+
+def fork(
+    source: Recorded, name: str, at: object, root: Path | None = None, *, reason: str = ""
+) -> Forked:
+    """Make a new run from what is on record of another one, which stays as it is.
+
+    Parameters
+    ----------
+    source : Recorded
+        The original.
+    name : str
+        Of the new run.
+    at : object
+        A view, an id, a unique name or a row number; `None` copies all.
+    root : Path, optional
+        The store of the new run; default: the original's.
+    reason : str
+        Kept in the history.
+
+    Returns
+    -------
+    Forked
+
+    Raises
+    ------
+    BadName, OperationMissing, NotTrusted
+        Nothing was made.
+    VerdictRefused
+        There is a run of that name, or nothing of the original is on record. Nothing was made.
+    """
+    folders.check_name(name)
+    if not source.fold.born:
+        why = "nothing is on record of it."
+        raise VerdictRefused(f"run {source.name!r}", "fork", why)
+    state = None if at is None else settle.find(source, at)[0]
+    here = source.folder.parent
+    root = here if root is None else root
+    target = folders.run_folder(folders.prepare_store(root), name)
+    refuse_taken = partial(_refuse_taken, source.name, target)
+    kept = list(prefix(source.records, source.fold, state))
+    with built_aside(target, ".fork-", refuse_taken) as part:
+        begun = _beginning(source, name, part, state, reason)
+        rows = renumbered([*begun, *kept])
+        _copy_artifacts(source, kept, part)
+        with deferred_interrupts():
+            plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end_of_rows(rows), name)
+    fold = Fold.of([*begun, *kept])
+    ended = {s.id: (s.effect, s.outcome(source.now)) for s in fold.ordered()}
+    happened, doubt = (Effect.EXTERNAL, Outcome.COMPLETED), Outcome.UNKNOWN
+    return Forked(
+        name=name,
+        folder=target,
+        of=source.name,
+        at="" if state is None else state.id,
+        operations=tuple(ended),
+        effects=tuple(op for op, how in ended.items() if how == happened),
+        unknown=tuple(op for op, (_, outcome) in ended.items() if outcome is doubt),
+        elsewhere="" if root == here else str(root),
+    )
+
+
+def _refuse_taken(of: str, target: Path) -> None:
+    """Refuse a name that is taken: a fork never replaces anything."""
+    if target.exists() or target.is_symlink():
+        why = f"there is a run {target.name!r} in {target.parent} already. Give it another name."
+        raise VerdictRefused(f"run {of!r}", "fork", why)
+
+
+def prefix(records: tuple[Record, ...], fold: Fold, at: OperationState | None) -> Iterator[Record]:
+    """Give the records that come before an operation: what it may have depended on.
+
+    Parameters
+    ----------
+    records : tuple of Record
+        Of the original.
+    fold : Fold
+        The same, folded.
+    at : OperationState or None
+        The operation; without one, all are given.
+
+    Yields
+    ------
+    Record
+        What holds for the whole run; and, whole, the operations that were begun before: they
+        did happen, even if they ended later. Of what the operation is in, only what came before
+        it began, so that it is entered again.
+    """
+    for record in records:
+        if record.op == RUN:
+            if record.kind not in _ITS_OWN and (shared := _without_grant(record)):
+                yield shared
+        elif at is None:
+            yield record
+        else:
+            above = at.id.startswith(f"{record.op}/")
+            begun = record.seq if above else fold.operations[record.op].first_seq
+            if begun < at.first_seq:
+                yield record
+
+
+def _without_grant(record: Record) -> Record | None:
+    """Take out of a grant what a fork has to be granted itself; `None` if nothing is left."""
+    if record.kind is not Kind.GRANTED or OUTSIDE not in (record.body.get("scopes") or ()):
+        return record
+    scopes = [scope for scope in record.body["scopes"] if scope != OUTSIDE]
+    body = {name: v for name, v in record.body.items() if name != "scopes"}
+    body |= {"scopes": scopes} if scopes else {}
+    return replace(record, body=body) if scopes or body.get("budget") else None
+
+
+def _beginning(
+    source: Recorded, name: str, part: Path, at: OperationState | None, reason: str
+) -> list[Record]:
+    """Give the records of the fork's own birth, under the first epoch of its original."""
+    fold, terms = source.fold, dict(source.fold.born.get("terms") or {})
+    if terms.get("scopes"):
+        terms["scopes"] = [scope for scope in terms["scopes"] if scope != OUTSIDE]
+    born = {
+        **fold.born,
+        "run_id": uuid.uuid4().hex,
+        "name": name,
+        "salt": fold.salt,
+        "terms": terms,
+    }
+    forked = {
+        "of": source.name,
+        "of_id": fold.run_id,
+        "at": "" if at is None else at.id,
+        "seq": fold.last_seq if at is None else at.first_seq,
+        "folder_id": folders.folder_id(part),
+        "terms": _said_since(source.records),
+        "actor": settle.actor(),
+        "reason": values.redact(reason),
+    }
+    epoch = source.records[0].epoch
+    return [
+        Record(seq, RUN, kind, source.now, epoch, body)
+        for seq, (kind, body) in enumerate([(Kind.BORN, born), (Kind.FORKED, forked)], start=1)
+    ]
+
+
+def _said_since(records: tuple[Record, ...]) -> dict[str, Any]:
+    """Give the terms that later kernels of the original said: version, facets, packages."""
+    terms: dict[str, Any] = {}
+    for record in records:
+        if record.op == RUN and record.kind in {Kind.FORKED, Kind.OPENED}:
+            terms |= record.body.get("terms") or {}
+    return terms
+
+
+def _copy_artifacts(source: Recorded, records: list[Record], part: Path) -> None:
+    """Copy the large values that the records name; one that is lost stays so, as it is told."""
+    named = {ref for r in records for text in texts_of(r.body) for ref in values.text_refs(text)}
+    if not named:
+        return
+    artifacts = values.DiskArtifacts(part / "artifacts")
+    try:
+        for sha256, _ in sorted(named):
+            try:
+                data = source.artifacts.get(sha256)
+            except (values.ArtifactMissing, values.ArtifactDamaged):
+                continue
+            artifacts.put(data)
+    finally:
+        artifacts.close()

@@ -1,0 +1,89 @@
+"""What is on record of a run: all records, and the values that they name, whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from durable_nb import values
+from durable_nb.engine.questions import NOT_LOADABLE
+from durable_nb.model.fold import Fold, OperationState
+from durable_nb.model.outcomes import Outcome
+from durable_nb.model.records import RUN, Record
+from durable_nb.values.text import Readable
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that is on record of a run at one moment.
+
+    Attributes
+    ----------
+    name : str
+        Of the run.
+    folder : Path
+        Where it is.
+    records : tuple of Record
+        All of them, in order, also of what has been settled or taken back since.
+    fold : Fold
+        The same, folded.
+    artifacts : Readable
+        Large values.
+    now : datetime
+        The moment.
+    live : frozenset of str
+        What its owner is running.
+    """
+
+    name: str
+    folder: Path
+    records: tuple[Record, ...]
+    fold: Fold
+    artifacts: Readable
+    now: datetime
+    live: frozenset[str] = frozenset()
+
+    def outcome(self, state: OperationState) -> Outcome:
+        """Give the outcome as it is shown: what is live is never called unknown."""
+        outcome = state.outcome(self.now)
+        live = state.id in self.live
+        return Outcome.INCOMPLETE if live and outcome is Outcome.UNKNOWN else outcome
+
+    def shown(self, state: OperationState) -> str:
+        """Show a recorded result as one short line; a large one is not loaded for it."""
+        if state.result is None:
+            return ""
+        if state.preview is not None:
+            return values.one_line(state.preview)
+        sizes = [size for _, size in values.text_refs(state.result)]
+        if sizes:
+            return f"<{sum(sizes):,} bytes in artifacts>"
+        try:
+            return values.preview(values.decode(state.result, self.artifacts))
+        except Exception as problem:  # what can be shown of a damaged run is shown
+            return f"{NOT_LOADABLE}{type(problem).__name__}>"
+
+    def declared(self) -> dict[tuple[str, str], str]:
+        """Give the facets that were ever declared for the whole run: name and digest to value."""
+        found = {}
+        for record in self.records:
+            terms: Mapping[str, Any] = record.body.get("terms") or {} if record.op == RUN else {}
+            for name, row in (terms.get("facets") or {}).items():
+                found[name, row[0]] = row[2]
+        return found
+
+
+def texts_of(body: Any) -> Iterator[str]:
+    """Give all texts of a record's body, however deep."""
+    stack = [body]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, Mapping):
+            stack.extend(found.values())
+        elif isinstance(found, list | tuple):
+            stack.extend(found)
