@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from durable_nb import values
@@ -59,16 +60,58 @@ def signature(fn: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(fn)
 
 
-def takes_key(fn: Callable[..., Any]) -> bool:
-    """Tell whether the function has a parameter for the idempotency key."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a function is called; looked up once.
+
+    Attributes
+    ----------
+    is_async : bool
+        Whether calling it gives an awaitable.
+    takes_key : bool
+        Whether it has a parameter for the idempotency key.
+    names : tuple of str or None
+        Its parameters, if all can be given by position and none has a meaning of its own.
+    """
+
+    is_async: bool
+    takes_key: bool
+    names: tuple[str, ...] | None
+
+
+def form(fn: Callable[..., Any]) -> Form:
+    """Tell how a function is called."""
+    try:
+        return _form(fn)
+    except TypeError:  # an unhashable callable
+        return _form.__wrapped__(fn)
+
+
+@functools.lru_cache(maxsize=4096)
+def _form(fn: Callable[..., Any]) -> Form:
     found = signature(fn)
-    return found is not None and KEY_PARAMETER in found.parameters
+    parameters = {} if found is None else found.parameters
+    simple = found is not None and all(
+        p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD} for p in parameters.values()
+    )
+    takes_key = KEY_PARAMETER in parameters
+    return Form(_is_async(fn), takes_key, tuple(parameters) if simple and not takes_key else None)
+
+
+def _is_async(fn: Callable[..., Any]) -> bool:
+    inner = fn.func if isinstance(fn, functools.partial) else fn
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - an object whose __call__ is async
+    )
 
 
 def bind(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Bind a call's arguments to names, before any intent: a typo stays a plain `TypeError`."""
+    names = form(fn).names
+    if names is not None and not kwargs and len(args) == len(names):
+        return dict(zip(names, args, strict=True))
     found = signature(fn)
     if found is None:
         return {**{f"arg{i}": a for i, a in enumerate(args)}, **kwargs}

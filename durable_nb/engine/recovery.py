@@ -268,12 +268,17 @@ def branch_of(doubts: Sequence[OperationState]) -> str:
 # -- replay ----------------------------------------------------------------------------------
 
 
+def was_replayed(run: Trajectory, state: OperationState) -> None:
+    """Note that the program has come to a record, and took it."""
+    run.sources[state.id] = "record"
+    with run.lock:
+        run.meter.replayed(state, container=state.id in run.fold.containers)
+
+
 def replay(op: Operation, state: OperationState) -> None:
     """Give the operation its recorded result, or raise its recorded failure."""
     run = op.run
-    run.sources[op.id] = "record"
-    with run.lock:
-        run.meter.replayed(state, container=op.id in run.fold.containers)
+    was_replayed(run, state)
     if state.failed:
         op.has_failed = True
         error = dict(state.error or {})

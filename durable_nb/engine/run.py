@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from durable_nb import values
 from durable_nb.engine import fanout
+from durable_nb.engine.called import Call
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
@@ -121,8 +122,8 @@ class Run(Spellings):
         inputs: dict[str, Any],
         code: Code,
         independent: bool = False,
-    ) -> Callable[[], Operation]:
-        """Take an occurrence and give a maker of attempts at it.
+    ) -> Call:
+        """Take an occurrence; give what makes attempts at it, or finds its record.
 
         An `independent` one is a branch of its own: its doubts stop what is below it, and no more.
 
@@ -160,19 +161,12 @@ class Run(Spellings):
         with looking:
             found = code()
             known = self.gathered(options, found) if options.wait is None else FacetSet()
-
-        def make() -> Operation:
-            with looking:
-                files = self.with_files(options, known)  # an attempt reads what is there by then
-                looked = (code, found)
-                operation = Operation(
-                    self, scope, taken, options, inputs, files, looked, origin, lineage, advice
-                )
-            operation.branch = taken if independent else operation.branch
-            operation.time.looking_s = looking.take()
-            return operation
-
-        return make
+        looked = (code, found)
+        call = Call(
+            self, scope, taken, options, inputs, known, looked, looking, origin, lineage, advice
+        )
+        call.independent = independent
+        return call
 
     def _open_ended(self, op: str) -> bool:
         state = self.fold.operations.get(op)

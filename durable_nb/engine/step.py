@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import tenacity
 
 from durable_nb.engine import bodies, calls, facets
 from durable_nb.engine.block import Managed, held
+from durable_nb.engine.called import MISSING, Call
 from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
@@ -31,10 +31,7 @@ R = TypeVar("R")
 
 def is_async(fn: Callable[..., Any]) -> bool:
     """Tell whether calling the function gives an awaitable."""
-    inner = fn.func if isinstance(fn, functools.partial) else fn
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
-        getattr(inner, "__call__", None)  # noqa: B004 - an object whose __call__ is async
-    )
+    return calls.form(fn).is_async
 
 
 def invoke(
@@ -49,17 +46,17 @@ def invoke(
     """Journal one call: the occurrence is taken now, also when the body is awaited later."""
     inputs = calls.bind(fn, args, kwargs)
     refuse_timeout(fn, options)
-    make = frame.run.operation(
+    call = frame.run.operation(
         frame,
         calls.name_of(fn, name),
         options,
         inputs=inputs if options.inputs is None else dict(options.inputs),
         code=options.code or facets.of_code(fn, frame.run.working),
     )
-    given = _injector(fn, kwargs)
     if is_async(fn):
-        return _awaited(make, fn, args, given)
-    return _blocking(make, fn, args, given)
+        return _awaited(call, fn, args, _injector(fn, kwargs))
+    found = call.recorded()
+    return found if found is not MISSING else _blocking(call, fn, args, _injector(fn, kwargs))
 
 
 def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
@@ -72,7 +69,7 @@ def _injector(
     fn: Callable[..., Any], kwargs: dict[str, Any]
 ) -> Callable[[Operation], dict[str, Any]]:
     """Hand the idempotency key to a function that has a parameter for it."""
-    if not calls.takes_key(fn) or calls.KEY_PARAMETER in kwargs:
+    if not calls.form(fn).takes_key or calls.KEY_PARAMETER in kwargs:
         return lambda op: kwargs
     return lambda op: {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
 
@@ -105,6 +102,10 @@ async def _awaited(
     args: tuple[Any, ...],
     given: Callable[[Operation], dict[str, Any]],
 ) -> Any:
+    found = make.recorded() if isinstance(make, Call) else MISSING
+    if found is not MISSING:
+        return found
+
     async def once(op: Operation) -> Any:
         cancelled: BaseException | None = None
         try:

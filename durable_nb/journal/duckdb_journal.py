@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -27,6 +28,7 @@ from durable_nb.journal.rows import (
     micros,
     pack_body,
     pack_op,
+    record_of,
     records_of,
 )
 from durable_nb.journal.sql import queries
@@ -47,8 +49,8 @@ LAZY_LIMIT: Final = 1.0
 WAL_ROWS: Final = 256
 WAL_BYTES: Final = 1 << 20
 
-#: Rows from which DuckDB's appender is cheaper than one INSERT a row.
-_APPENDER_FROM: Final = 2
+#: Rows from which DuckDB's appender is cheaper than one INSERT with a list of rows.
+_APPENDER_FROM: Final = 9
 
 
 def _now() -> datetime:
@@ -84,6 +86,7 @@ class DuckDBJournal:
         self.recovered: Recovery | None = None
         self.trouble = ""
         self._con, self._head, self._clock = con, head, clock
+        self._parsed: dict[int, duckdb.Statement] = {}
         self._pid = os.getpid()
         self._durable, self._digest = last.seq if last else 0, START
         self._checkpointed = 0
@@ -97,6 +100,7 @@ class DuckDBJournal:
         self._wake = threading.Condition()
         self._due: float | None = None
         self._timer: threading.Thread | None = None
+        self._idle = False  # the timer waits for nothing but to be told
         self._group = Group(self._commit, self._unwritable)
         last_epoch = last.epoch if last else 0
         self.epoch = last_epoch + 1 if epoch is None or epoch < last_epoch else epoch
@@ -162,7 +166,7 @@ class DuckDBJournal:
         if not packed:
             return []
         with deferred_interrupts():
-            return self._group.submit(Ticket(packed, lazy))
+            return self._group.submit(Ticket(packed, drafts, lazy))
 
     def flush(self) -> None:
         """Make every lazy record durable."""
@@ -214,7 +218,8 @@ class DuckDBJournal:
             if failure is not None and not isinstance(failure, JournalUnwritable):
                 raise failure
             self._settle_unsure()
-            ts, seq = micros(self._clock()), self.last_seq
+            now, seq = self._clock(), self.last_seq
+            ts, now = micros(now), now.astimezone(UTC)
             shares: list[list[Row]] = []
             for ticket in batch:
                 share = [
@@ -225,7 +230,13 @@ class DuckDBJournal:
                 shares.append(share)
             seal(shares, self._digest, self._pending)
             rows = [row for share in shares for row in share]
-            answers = [records_of(share) for share in shares]
+            answers = [
+                [
+                    record_of(row, draft, now)
+                    for row, draft in zip(share, ticket.drafts, strict=True)
+                ]
+                for share, ticket in zip(shares, batch, strict=True)
+            ]
             # After a failure of the timer even a lazy caller commits: it heals, or it is told.
             if all(ticket.lazy for ticket in batch) and failure is None:
                 self._pending.extend(rows)
@@ -268,13 +279,21 @@ class DuckDBJournal:
     def _insert(self, rows: list[Row]) -> None:
         """Write rows in one transaction."""
         if len(rows) < _APPENDER_FROM:
-            self._con.execute(queries("journal")["insert_record"], rows[0])
+            self._con.execute(self._statement(len(rows)), list(itertools.chain.from_iterable(rows)))
             return
         self._con.execute("BEGIN")
         appender = self._con.appender("j.main.records")
         appender.append_rows(rows)
         appender.flush()
         self._con.execute("COMMIT")
+
+    def _statement(self, rows: int) -> duckdb.Statement:
+        """Give the INSERT of so many rows, parsed once."""
+        found = self._parsed.get(rows)
+        if found is None:
+            sql = queries("journal")["insert_record"] + ", (?, ?, ?, ?, ?, ?)" * (rows - 1)
+            found = self._parsed[rows] = self._con.extract_statements(sql)[0]
+        return found
 
     def _landed(self, rows: list[Row], error: BaseException) -> bool:
         """Read the tail again after a failed commit, and tell whether the batch is there."""
@@ -298,7 +317,7 @@ class DuckDBJournal:
             found = self._con.execute(query, {"seq": self._durable}).fetchall()
         except duckdb.Error:
             self._con.close()  # "database has been invalidated": only a new connection helps
-            self._con = connect(self.path)
+            self._con, self._parsed = connect(self.path), {}
             found = self._con.execute(query, {"seq": self._durable}).fetchall()
         return [Row(*row) for row in found]
 
@@ -350,7 +369,8 @@ class DuckDBJournal:
                     target=self._tick, name=f"durable_nb lazy {self.run}", daemon=True
                 )
                 self._timer.start()
-            self._wake.notify()
+            elif self._idle:
+                self._wake.notify()  # else it looks in time: waking it costs more than a record
 
     def _tick(self) -> None:
         """Flush when lazy records are due; a failure is kept for the next caller."""
@@ -360,7 +380,9 @@ class DuckDBJournal:
                     return
                 now = time.monotonic()
                 if self._due is None or self._due > now:
+                    self._idle = self._due is None
                     self._wake.wait(None if self._due is None else self._due - now)
+                    self._idle = False
                     continue
                 self._due = None
             try:
@@ -474,6 +496,6 @@ def open_journal(
         # and let go before copying, because closing any descriptor drops DuckDB's lock.
         found.con.close()
         recovery = copy_aside(path, str(journal.lost))
-        journal._con = connect(path)
+        journal._con, journal._parsed = connect(path), {}
     journal.recovered = recovery
     return journal

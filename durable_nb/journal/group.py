@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from durable_nb.model.records import Record
+from durable_nb.model.records import Draft, Record
 
 _HANDED_OVER: Final = -1
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call's share of a batch: encoded drafts in, records or an error out."""
+    """One call's share of a batch: drafts in, encoded as well; records or an error out."""
 
     packed: Sequence[tuple[str, str, bytes]] = ()
+    drafts: Sequence[Draft] = ()
     lazy: bool = False
     records: list[Record] | None = None
     error: BaseException | None = None

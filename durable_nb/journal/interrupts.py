@@ -7,11 +7,17 @@ batch is acknowledged.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import threading
 from types import FrameType, TracebackType
 from typing import Any
+
+# The functions under those of `signal`, which make members of an enum of what they give: that
+# takes longer than all else here.
+_getsignal, _setsignal = _signal.getsignal, _signal.signal
+_SIGINT, _SIG_IGN = int(signal.SIGINT), int(signal.SIG_IGN)
 
 _main = threading.main_thread
 
@@ -53,12 +59,12 @@ class deferred_interrupts:
         if threading.current_thread() is not _main():
             return
         if _state.depth == 0:
-            previous = signal.getsignal(signal.SIGINT)
+            previous = _getsignal(_SIGINT)
             # None: a handler that C installed, which Python could not put back.
-            if previous is not None and previous != signal.SIG_IGN:
+            if previous is not None and previous != _SIG_IGN:
                 _state.previous, _state.noted = previous, None
                 # From the next line on nothing can raise, so the depth is never left behind.
-                signal.signal(signal.SIGINT, _note)
+                _setsignal(_SIGINT, _note)
                 _state.swapped = True
         _state.depth += 1
         self._active = True
@@ -78,9 +84,9 @@ class deferred_interrupts:
         _state.swapped = False
         previous = _state.previous
         _state.previous = None
-        current = signal.getsignal(signal.SIGINT)
+        current = _getsignal(_SIGINT)
         if current is _note:
-            signal.signal(signal.SIGINT, previous)  # runs a pending `_note` first
+            _setsignal(_SIGINT, previous)  # runs a pending `_note` first
         else:
             previous = current  # the block installed a handler of its own: it stays
         noted, _state.noted = _state.noted, None

@@ -89,6 +89,13 @@ def records_of(rows: Sequence[Row]) -> list[Record]:
     return records
 
 
+def record_of(row: Row, draft: Draft, when: datetime) -> Record:
+    """Give the record that a row is, of which the draft is at hand: nothing is parsed for it."""
+    if draft.kind is Kind.PINNED:  # whose body has more than was asked for
+        return records_of([row])[0]
+    return Record(row.seq, draft.op, draft.kind, when, row.epoch, draft.body)
+
+
 def _bodies(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Parse many bodies in one call: a quarter of the time of one call each."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,7 +47,10 @@ def digest(value: Any, *, name: str = "value", registry: Registry | None = None)
     NotDigestible
         Some part is a function, client, lock or the like, or contains itself.
     """
-    token = _Digester(name, registry or default_registry()).token(value)
+    rows = registry or default_registry()
+    token = None if registry else _plain(value, itertools.repeat(True, _PLAIN_PARTS), _PLAIN_DEPTH)
+    if token is None:
+        token = _Digester(name, rows).token(value)
     return "b2:" + blake2b(token, digest_size=_SIZE).hexdigest()
 
 
@@ -84,6 +88,40 @@ _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     bool: lambda value: b"T;" if value else b"F;",
     type(None): lambda value: b"N;",
 }
+
+
+def _plain(value: Any, room: Iterator[bool], depth: int) -> bytes | None:
+    """Give the token of a scalar, or of lists, tuples and dicts of such; None for all else.
+
+    The same token as `_Digester` gives, in less than half of its time: most inputs are such. What
+    is large, nested deep, or contains itself, is left to that one too.
+    """
+    kind = type(value)
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar(value)
+    tag = _PLAIN.get(kind)
+    if tag is None or not depth or not next(room, False):
+        return None
+    scalars = _SCALARS
+    tokens: list[bytes] = []
+    for item in itertools.chain.from_iterable(value.items()) if kind is dict else value:
+        scalar = scalars.get(type(item))
+        token = _plain(item, room, depth - 1) if scalar is None else scalar(item)
+        if token is None:
+            return None
+        tokens.append(token)
+    if kind is dict:
+        tokens = sorted(map(add, tokens[::2], tokens[1::2]))
+    body = b"%b%d;%b" % (_bare_head(tag, None), len(tokens), b"".join(tokens))
+    return b"d" + blake2b(body, digest_size=_SIZE).digest()
+
+
+#: Types whose values `_plain` takes, and their tags in the registry, which are never another's.
+_PLAIN: Final[Mapping[type, str]] = {list: "list", tuple: "tuple", dict: "dict"}
+#: How deep, and how many of them in one value: a few lists that hold one another would never end.
+_PLAIN_DEPTH: Final = 20
+_PLAIN_PARTS: Final = 2_000
 
 
 class _Digester:

@@ -28,6 +28,10 @@ _BY_REPR: Final = (
     datetime, date, time, timedelta, timezone,
 )  # fmt: skip
 
+#: Numbers whose `repr` is at most some twenty characters.
+_NUMBERS: Final = (int, float)
+_LARGE: Final = 10**18
+
 _BRACKETS: Final[Mapping[type, tuple[str, str]]] = types.MappingProxyType(
     {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 )
@@ -53,6 +57,8 @@ def preview(value: Any, limit: int = 200, *, name: str = "") -> str:
     try:
         if _is_secret(name, value):
             return MARK
+        if type(value) in _NUMBERS and -_LARGE < value < _LARGE:
+            return repr(value)  # a number is no secret unless its name says so
         shown = _show(value, limit + _MARGIN, _DEPTH)
     except Exception:  # a metaclass or proxy that raises on a mere look: its name has to do
         shown = f"<{type.__dict__['__name__'].__get__(type(value))} object>"
