@@ -72,11 +72,14 @@ class Form:
         Whether it has a parameter for the idempotency key.
     names : tuple of str or None
         Its parameters, if all can be given by position and none has a meaning of its own.
+    required : int
+        How many of these have no default.
     """
 
     is_async: bool
     takes_key: bool
     names: tuple[str, ...] | None
+    required: int
 
 
 def form(fn: Callable[..., Any]) -> Form:
@@ -95,7 +98,9 @@ def _form(fn: Callable[..., Any]) -> Form:
         p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD} for p in parameters.values()
     )
     takes_key = KEY_PARAMETER in parameters
-    return Form(_is_async(fn), takes_key, tuple(parameters) if simple and not takes_key else None)
+    names = tuple(parameters) if simple and not takes_key else None
+    required = sum(p.default is p.empty for p in parameters.values())
+    return Form(_is_async(fn), takes_key, names, required)
 
 
 def _is_async(fn: Callable[..., Any]) -> bool:
@@ -109,9 +114,10 @@ def bind(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Bind a call's arguments to names, before any intent: a typo stays a plain `TypeError`."""
-    names = form(fn).names
-    if names is not None and not kwargs and len(args) == len(names):
-        return dict(zip(names, args, strict=True))
+    known = form(fn)
+    names = known.names
+    if names is not None and not kwargs and known.required <= len(args) <= len(names):
+        return dict(zip(names, args, strict=False))
     found = signature(fn)
     if found is None:
         return {**{f"arg{i}": a for i, a in enumerate(args)}, **kwargs}

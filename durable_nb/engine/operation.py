@@ -120,6 +120,7 @@ class Operation(Managed):
         self._lineage = lineage
         self._value: Any = _MISSING
         self._consulted = self._replayed = self._left = False
+        self._awaits = self._unproven = False  # in async code, what was recorded is waited for
         self._around: Frame | None = None
         self.time = Timing(run, scope)
         self._usd: float | None = None
@@ -269,10 +270,23 @@ class Operation(Managed):
 
     async def __aenter__(self) -> Operation:
         self.block = self.block or self.entered_by()
+        self._awaits = True
         with self.stoppable():
             self.time.count_in()
             await adrive(reach(self))
+            if self._unproven:
+                await self._be_proven()
         return self
+
+    async def _be_proven(self) -> None:
+        """Wait until the intent is on disk; nothing has happened if it cannot be."""
+        self._unproven = False
+        try:
+            await self.run.durability.reached()
+        except BaseException as stop:
+            set_frame(self._around)
+            self._never_began(stop)
+            raise
 
     @held
     async def __aexit__(
@@ -282,7 +296,12 @@ class Operation(Managed):
         tb: TracebackType | None,
     ) -> bool:
         with self.stoppable(error, leaving=True):
-            return await adrive(self._leave(error))
+            try:
+                return await adrive(self._leave(error))
+            finally:
+                if self._unproven:
+                    self._unproven = False
+                    await self.run.durability.reached()
 
     @contextmanager
     def stoppable(
@@ -350,7 +369,9 @@ class Operation(Managed):
         )
         try:
             with deferred_interrupts():
-                run.append(*self.definition(), Draft(self.id, Kind.INTENDED, body), lazy=rides)
+                intended = Draft(self.id, Kind.INTENDED, body)
+                run.append(*self.definition(), intended, lazy=rides or self._awaits)
+                self._unproven = self._awaits and not rides
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
                 self.time.began = run.clock.monotonic()
@@ -493,4 +514,5 @@ class Operation(Managed):
             body["tokens"] = self._tokens
         if self._basis is not None:
             body["basis"] = self._basis
-        self.run.append(*self.definition(), Draft(self.id, kind, body))
+        self.run.append(*self.definition(), Draft(self.id, kind, body), lazy=self._awaits)
+        self._unproven = self._awaits

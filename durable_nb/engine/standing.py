@@ -117,9 +117,10 @@ def in_its_place(op: Operation) -> None:
     Only for a step with an effect, whose name is not on record here at all, while a completed
     effect of the same parent and cell has not been called: the program has changed its course.
     """
-    run, place = op.run, op.place
+    run = op.run
     if op.options.effect is Effect.NONE or run.has_name(op.id):
         return
+    place = op.place
     now, beside = run.clock.now(), f"{place.parent}/" if place.parent else ""
     called = {f"{beside}{escape(name)}" for name in op.called}
     for s in run.states():

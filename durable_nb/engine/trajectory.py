@@ -15,6 +15,7 @@ from durable_nb import values
 from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
 from durable_nb.engine.context import OPEN
+from durable_nb.engine.durability import Durability
 from durable_nb.engine.facets import Gatherer, of_scopes
 from durable_nb.engine.meter import Meter
 from durable_nb.engine.options import Options
@@ -107,6 +108,8 @@ class Trajectory:
         The account that it acts for now, where that is not the recorded one.
     told_secrets : set of str
         The steps of which it was said that their results hold something like a secret.
+    durability : Durability
+        Where async code waits until what it recorded is on disk.
     meter : Meter
         What this opening spent on checkpointing, and what its replays saved.
     role : str
@@ -133,6 +136,7 @@ class Trajectory:
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
         self.lock, self.meter = threading.RLock(), Meter()
         self.live: dict[str, Operation] = {}
+        self._looked_from = 1
         self.sources: dict[str, str] = {}
         self.reconcilers: dict[str, Options] = {}
         self.undoing: dict[str, Callable[..., Any]] = {}
@@ -141,6 +145,7 @@ class Trajectory:
         self.headline, self.copied = "", False
         self.artifacts = artifacts
         self._journal = journal
+        self.durability = Durability(journal.flush)
         self._pid, self._open = os.getpid(), True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
@@ -337,9 +342,16 @@ class Trajectory:
         return operation is not None and operation.is_running()
 
     def let_go_of_cut_off(self) -> None:
-        """Forget the bodies that an interrupt has cut off: nobody else would, and they add up."""
+        """Forget the bodies that an interrupt has cut off: nobody else would, and they add up.
+
+        Looked for when their number has doubled, or come down, so that a thousand tasks that run
+        at the same time do not look at one another.
+        """
+        if self._looked_from // 4 < len(self.live) < self._looked_from:
+            return
         for op in [op for op in list(self.live) if not self.is_live(op)]:
             self.live.pop(op, None)
+        self._looked_from = 2 * len(self.live) + 1
 
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""

@@ -100,7 +100,6 @@ class DuckDBJournal:
         self._wake = threading.Condition()
         self._due: float | None = None
         self._timer: threading.Thread | None = None
-        self._idle = False  # the timer waits for nothing but to be told
         self._group = Group(self._commit, self._unwritable)
         last_epoch = last.epoch if last else 0
         self.epoch = last_epoch + 1 if epoch is None or epoch < last_epoch else epoch
@@ -369,8 +368,7 @@ class DuckDBJournal:
                     target=self._tick, name=f"durable_nb lazy {self.run}", daemon=True
                 )
                 self._timer.start()
-            elif self._idle:
-                self._wake.notify()  # else it looks in time: waking it costs more than a record
+            # It looks in time by itself: to wake it for each record would cost more than the record
 
     def _tick(self) -> None:
         """Flush when lazy records are due; a failure is kept for the next caller."""
@@ -380,9 +378,7 @@ class DuckDBJournal:
                     return
                 now = time.monotonic()
                 if self._due is None or self._due > now:
-                    self._idle = self._due is None
-                    self._wake.wait(None if self._due is None else self._due - now)
-                    self._idle = False
+                    self._wake.wait(LAZY_LIMIT if self._due is None else self._due - now)
                     continue
                 self._due = None
             try:

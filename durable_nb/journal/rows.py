@@ -23,6 +23,7 @@ _ESCAPED: Final = re.compile(r"[\\\x00\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _CHUNK: Final = 5000
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Row(NamedTuple):
@@ -52,7 +53,7 @@ def unpack_op(text: str) -> str:
 
 def pack_body(draft: Draft) -> bytes:
     """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
-    return json.dumps(dict(draft.body), separators=(",", ":")).encode("ascii")
+    return _encode(dict(draft.body)).encode("ascii")
 
 
 def micros(moment: datetime) -> int:

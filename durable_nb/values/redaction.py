@@ -166,8 +166,10 @@ def redact_tokens(text: str) -> str:
     if "PRIVATE KEY" in text:
         text = _without_private_keys(text)
     for hints, shape, instead in _TOKENS:
-        if any(hint in text for hint in hints):
-            text = shape.sub(instead, text)
+        for hint in hints:
+            if hint in text:
+                text = shape.sub(instead, text)
+                break
     return text
 
 
