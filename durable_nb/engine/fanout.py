@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
-from durable_nb.engine.operation import STOPS
+from durable_nb.engine.entered import STOPS
 from durable_nb.engine.options import Options
 from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async, refuse_timeout
 from durable_nb.model.errors import (

@@ -30,11 +30,11 @@ def refuse_changed_inputs(op: Operation) -> None:
 
 def warn_of_secret(run: Trajectory, op: str, value: Any, text: str) -> None:
     """Say once a step where its result holds a secret: it is the user's, and kept as it is."""
-    told, name = run.told_secrets, named(op)
     large = bool(values.text_refs(text))  # whose own text says nothing of what it holds
-    if name in told or not (large or values.redact_tokens(text) != text):
+    if not large and values.redact_tokens(text) == text:
         return
-    path = values.find_secret(value)
+    told, name = run.told_secrets, named(op)
+    path = "" if name in told else values.find_secret(value)
     if path:
         told.add(name)
         run.say(

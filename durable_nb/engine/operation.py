@@ -13,31 +13,26 @@ The call form, the decorator, `map` and a durable cell are this, spelled differe
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import produced, validation
-from durable_nb.engine.block import Block, Managed, held
+from durable_nb.engine.block import Block
 from durable_nb.engine.context import Frame, current_context, set_frame
-from durable_nb.engine.drive import Core, adrive, drive
+from durable_nb.engine.drive import Core
+from durable_nb.engine.entered import Entered
 from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
 from durable_nb.engine.meter import Timing
 from durable_nb.engine.options import Options
-from durable_nb.engine.recovery import branch_of, doubt_of, reach, reconcile, why_unknown
+from durable_nb.engine.recovery import branch_of, doubt_of, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.engine.standing import came_out_differently
 from durable_nb.journal import deferred_interrupts
 from durable_nb.model import identity
 from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import (
-    JournalUnwritable,
     ResultLost,
-    RunClosed,
-    RunHeld,
     StepFailed,
     UnguardedStep,
     UnknownOutcome,
@@ -54,11 +49,8 @@ if TYPE_CHECKING:
 
 _MISSING: Final = object()
 
-#: Errors that say nothing of the body: it could not begin, or its outcome not be recorded.
-STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
 
-
-class Operation(Managed):
+class Operation(Entered):
     """One operation that the program has come to; made by `Run`, entered once.
 
     Attributes
@@ -248,91 +240,6 @@ class Operation(Managed):
         """Take in what the body has shown its result to depend on, instead of what was intended."""
         self.known = known
         self.facets = self._basis = {**self.facets, "facets": known.digest}
-
-    # -- the context manager, in both spellings -------------------------------------------
-
-    def __enter__(self) -> Operation:
-        self.block = self.block or self.entered_by()
-        with self.stoppable():
-            self.time.count_in()
-            drive(reach(self))
-        return self
-
-    @held
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        with self.stoppable(error, leaving=True):
-            return drive(self._leave(error))
-
-    async def __aenter__(self) -> Operation:
-        self.block = self.block or self.entered_by()
-        self._awaits = True
-        with self.stoppable():
-            self.time.count_in()
-            await adrive(reach(self))
-            if self._unproven:
-                await self._be_proven()
-        return self
-
-    async def _be_proven(self) -> None:
-        """Wait until the intent is on disk; nothing has happened if it cannot be."""
-        self._unproven = False
-        try:
-            await self.run.durability.reached()
-        except BaseException as stop:
-            set_frame(self._around)
-            self._never_began(stop)
-            raise
-
-    @held
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        with self.stoppable(error, leaving=True):
-            try:
-                return await adrive(self._leave(error))
-            finally:
-                if self._unproven:
-                    self._unproven = False
-                    await self.run.durability.reached()
-
-    @contextmanager
-    def stoppable(
-        self, raised: BaseException | None = None, *, leaving: bool = False
-    ) -> Iterator[None]:
-        """Give the occurrence back where the call is stopped, so that the next one is this call.
-
-        An error of the body, live or replayed, is an outcome that the program may handle and go
-        on from. A signal, Ctrl-C, and what keeps the engine from beginning or recording are none.
-        """
-        entering = raised is None and not self._left
-        try:
-            yield
-        except BaseException as error:
-            raised = error
-            raise
-        finally:
-            stopped = raised is not None and (
-                not isinstance(raised, Exception)
-                or isinstance(raised, STOPS)
-                or (entering and not self.has_failed)
-            )
-            if stopped:
-                self.give_back()
-            if leaving or raised is not None:
-                self.time.count_out()
-
-    def give_back(self) -> None:
-        """Let the next call be this operation."""
-        with self.run.lock:
-            self._parent.give_back(self.place, self._origin)
 
     # -- entering --------------------------------------------------------------------------
 

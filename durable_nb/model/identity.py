@@ -22,6 +22,8 @@ def escape(text: str) -> str:
 
 def unescape(text: str) -> str:
     """Undo `escape`."""
+    if "%" not in text:
+        return text
     return re.sub(r"%([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), text)
 
 
