@@ -43,6 +43,8 @@ class BadRow(ValueError):
 
 def pack_op(op: str) -> str:
     r"""Escape what DuckDB refuses or cuts: lone surrogates and NUL, as `\uXXXX`; and `\`."""
+    if op.isprintable() and op.isascii() and "\\" not in op:
+        return op
     return _ESCAPED.sub(lambda m: f"\\u{ord(m[0]):04x}", op)
 
 
