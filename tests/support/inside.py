@@ -69,27 +69,47 @@ def kinds(run: dnb.Run, op: str) -> list[str]:
 
 
 def die_at(op: str, kind: str, when: str) -> None:
-    """Die just before, or just after, the journal takes a record of this operation and kind."""
-    append = DuckDBJournal.append
+    """Die just before, or just after, the journal takes a record of this operation and kind.
+
+    "After" is when whoever recorded it goes on: at once where it only rides with the next commit
+    anyway, else (in async code) once the commit that it waits for is done.
+    """
+    append, flush = DuckDBJournal.append, DuckDBJournal.flush
+    awaited: list[Draft] = []
 
     def watched(
         self: DuckDBJournal, drafts: Sequence[Draft], *, lazy: bool = False
     ) -> list[Record]:
-        here = any(d.op == op and d.kind == kind for d in drafts)
+        here = [d for d in drafts if d.op == op and d.kind == kind]
         if here and when == "before":
             die()
         records = append(self, drafts, lazy=lazy)
         if here and when == "after":
-            die()
+            if not lazy or (kind == "intended" and here[0].body["effect"] != "external"):
+                die()
+            awaited.extend(here)
         return records
 
+    def flushed(self: DuckDBJournal) -> None:
+        flush(self)
+        if awaited:
+            die()
+
     DuckDBJournal.append = watched  # type: ignore[method-assign]
+    DuckDBJournal.flush = flushed  # type: ignore[method-assign]
 
 
 def note_acknowledged(path: Path) -> None:
     """Write down each record that the journal has acknowledged, before the program goes on."""
-    append = DuckDBJournal.append
+    append, flush = DuckDBJournal.append, DuckDBJournal.flush
     waiting: list[Record] = []
+
+    def note() -> None:
+        lines = "".join(f"{r.seq}\t{r.op}\t{r.kind}\n" for r in waiting)
+        waiting.clear()
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(fd, lines.encode())
+        os.close(fd)
 
     def watched(
         self: DuckDBJournal, drafts: Sequence[Draft], *, lazy: bool = False
@@ -97,14 +117,15 @@ def note_acknowledged(path: Path) -> None:
         records = append(self, drafts, lazy=lazy)
         waiting.extend(records)
         if not lazy:  # lazy ones are promised only once a commit took them along
-            lines = "".join(f"{r.seq}\t{r.op}\t{r.kind}\n" for r in waiting)
-            waiting.clear()
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.write(fd, lines.encode())
-            os.close(fd)
+            note()
         return records
 
+    def flushed(self: DuckDBJournal) -> None:
+        flush(self)
+        note()
+
     DuckDBJournal.append = watched  # type: ignore[method-assign]
+    DuckDBJournal.flush = flushed  # type: ignore[method-assign]
 
 
 __all__ = [
