@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb import values
 from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
+from durable_nb.engine.changed import Changed, Sources
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.facets import Gatherer, of_scopes
 from durable_nb.engine.meter import Meter
@@ -29,7 +30,7 @@ from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
 from durable_nb.model.identity import named
-from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.state import OperationState
 
@@ -85,6 +86,8 @@ class Trajectory:
         Large values.
     live : dict
         The operations whose body this process is running.
+    changed : Changed
+        What changed since the run was last published, and its numbers.
     sources : dict
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     copied : bool
@@ -133,11 +136,12 @@ class Trajectory:
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
         self.lock, self.meter = threading.RLock(), Meter()
         self.live: dict[str, Operation] = {}
-        self.sources: dict[str, str] = {}
+        self.changed = Changed(expected)
+        self.sources = Sources(self.changed)
         self.reconcilers: dict[str, Options] = {}
         self.undoing: dict[str, Callable[..., Any]] = {}
         self.previews: dict[str, tuple[int, str]] = {}
-        self.expected, self.on_change = tuple(expected), on_change
+        self.on_change = on_change
         self.headline, self.copied = "", False
         self.artifacts = artifacts
         self._journal = journal
@@ -157,6 +161,7 @@ class Trajectory:
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note(state)
+            self.changed.loaded(state)
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -176,17 +181,20 @@ class Trajectory:
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
                 for record in records:
+                    before = self.fold.operations.get(record.op)
                     state = self.fold.apply(record)
                     if state is not None:
                         self._note(state)
+                        self.changed.moved(before, state, self.fold)
                     if record.kind is Kind.PINNED:
                         self._let_go(self.fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records
 
-    def _let_go(self, retired: Iterable[str]) -> None:
+    def _let_go(self, retired: Iterable[OperationState]) -> None:
         """Forget what is kept beside the fold of operations that a pin has retired."""
-        for op in retired:
+        self.changed.retired(retired)
+        for op in (state.id for state in retired):
             self._doubtful.discard(op)
             self._asked.discard(op)
             for beside in (self.sources, self.previews, self.undoing, self.unloadable):
@@ -211,7 +219,8 @@ class Trajectory:
         if self._named is not None:
             self._named.add(named(state.id))
         (self._asked.add if state.asked else self._asked.discard)(state.id)
-        if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
+        in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
+        if in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires):
             self._doubtful.add(state.id)
         else:
             self._doubtful.discard(state.id)
@@ -340,6 +349,11 @@ class Trajectory:
         """Forget the bodies that an interrupt has cut off: nobody else would, and they add up."""
         for op in [op for op in list(self.live) if not self.is_live(op)]:
             self.live.pop(op, None)
+
+    def restless(self) -> set[str]:
+        """Name the few operations that may show otherwise without a record that says so."""
+        with self.lock:
+            return {*self.live, *self._doubtful, *self.unloadable}
 
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""

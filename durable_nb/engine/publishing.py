@@ -1,0 +1,252 @@
+"""What the owner of a run publishes of it, at a cost that does not grow with the run.
+
+A publication makes rows of what changed since the last one, and writes them with those that are in
+no segment yet. A row that will not change by itself goes into a segment once there are many.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb.engine import permits, views
+from durable_nb.engine.pausing import paused_text
+from durable_nb.engine.retired import Retired
+from durable_nb.journal import Mirror
+from durable_nb.journal.errors import MirrorUnreadable
+from durable_nb.journal.segments import Sealed, numbers_in, packed
+from durable_nb.model.state import OperationState
+
+if TYPE_CHECKING:
+    from durable_nb.engine.changed import Taken
+    from durable_nb.engine.operated import Operated
+    from durable_nb.engine.trajectory import Trajectory
+
+#: So many times as long as a publication took, the next one waits: it takes at most 3 % then.
+_REST: Final = 33
+#: Rows in the tail from which on they are sealed.
+SEAL: Final = 2_000
+#: Rows in one segment at most, so that a run that is published anew is not in memory twice.
+_LARGEST: Final = 20_000
+#: Units of a bill in a dollar.
+_PER_USD: Final = 10**12
+
+
+class Publisher:
+    """Publishes one run that this process holds, from whatever thread, one at a time.
+
+    Parameters
+    ----------
+    run : Operated
+        What is published.
+    seal : int
+        Rows in the tail from which on they are sealed.
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(
+        self, run: Operated, seal: int = SEAL, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run, self._seal, self._clock = run, seal, clock
+        self._mirror = Mirror(run.folder)
+        self._one = threading.Lock()
+        self._sealed: Sealed | None = None
+        self._rows: dict[str, dict[str, Any] | None] = {}
+        self._restless: set[str] = set()
+        self._replayed = bytearray()
+        self._told: str | None = ""
+        self._tidied = False
+        self._seen: object = None
+        self._not_before = 0.0
+
+    def keep_up(self) -> None:
+        """Publish if there is something new, and the last time is long enough ago."""
+        run = self._run
+        now = (run.fold.last_seq, frozenset(run.live), len(run.reconcilers))
+        if (now != self._seen or run.changed) and self._clock() >= self._not_before:
+            self.publish()
+            self._seen = now
+
+    def publish(self) -> None:
+        """Publish what there is now."""
+        with self._one:
+            began = self._clock()
+            try:
+                self._publish()
+            finally:
+                ended = self._clock()
+                self._not_before = ended + _REST * (ended - began)
+
+    def _publish(self) -> None:
+        run = self._run
+        with run.lock:
+            taken = run.changed.take(run.fold)
+        if self._sealed is None:
+            self._sealed = self._begin(taken)
+        restless = run.restless()
+        self._look(taken, restless | self._restless)
+        self._restless = restless
+        if len(self._rows) - len(restless) > self._seal:
+            self._sealed = self._seal_rows(self._sealed, restless)
+        self._make(list(self._rows))
+        rest = taken.operations - len(self._rows)
+        sealed = replace(self._sealed, to=taken.seq, operations=rest, replayed=self._packed())
+        self._mirror.publish([row for row in self._rows.values() if row], meta_of(run), sealed)
+        if not self._tidied:
+            self._mirror.tidy(sealed)
+            self._tidied = True
+
+    def _begin(self, taken: Taken) -> Sealed:
+        """Go on from the segments that are there, or begin anew where they do not fit."""
+        run, folder = self._run, self._run.folder
+        states = list(run.fold.operations.values())
+        try:
+            ids, meta = Mirror.tail(folder)
+        except MirrorUnreadable:
+            ids, meta = set(), {}
+        sealed = Sealed.of(meta)
+        later = {s.id for s in states if s.last_seq > sealed.to or s.id in ids}
+        if (
+            (meta.get("run_id"), meta.get("name")) == (run.id, run.name)
+            and sealed.to <= taken.seq
+            and len(states) - len(later) == sealed.operations
+            and sealed.fits(folder)
+        ):
+            self._rows = dict.fromkeys(later)
+            return replace(sealed, own=sealed.next)
+        self._rows = {s.id: None for s in states}
+        first = max(numbers_in(folder), default=0) + 1
+        return Sealed(first=first, own=first)
+
+    def _look(self, taken: Taken, restless: set[str]) -> None:
+        """Take in what changed, and forget what pins have retired."""
+        operations = self._run.fold.operations
+        for op in taken.ids | restless:
+            if op in operations:
+                self._rows[op] = None
+            else:
+                self._rows.pop(op, None)
+        again = taken.ids if self._replayed else ()
+        for op in (*taken.replayed, *again):
+            state = operations.get(op)
+            if state is not None:
+                self._mark(self._run.fold.row_of(state), self._run.sources.get(op) == "record")
+
+    def _mark(self, row: int, replayed: bool) -> None:
+        """Note whether a row was taken from the record."""
+        at, bit = row >> 3, 1 << (row & 7)
+        self._replayed.extend(bytes(max(0, at + 1 - len(self._replayed))))
+        if bool(self._replayed[at] & bit) != replayed:
+            self._replayed[at] ^= bit
+            self._told = None
+
+    def _packed(self) -> str:
+        """Write which rows were taken from the record, where that has changed."""
+        if self._told is None:
+            self._told = packed(self._replayed)
+        return self._told
+
+    def _make(self, ops: list[str]) -> None:
+        """Make the rows that are missing; what was retired meanwhile has none."""
+        run, rows = self._run, self._rows
+        for op in ops:
+            if rows[op] is None:
+                state = run.fold.operations.get(op)
+                if state is None:
+                    del rows[op]
+                else:
+                    rows[op] = mirror_row(run, state)
+
+    def _seal_rows(self, sealed: Sealed, restless: set[str]) -> Sealed:
+        """Put what is at rest into segments; nobody reads them before the tail names them."""
+        run = self._run
+        settled = [op for op in self._rows if op not in restless]
+        said = {"run_id": run.id, "name": run.name}
+        for begin in range(0, len(settled), _LARGEST):
+            part = settled[begin : begin + _LARGEST]
+            self._make(part)
+            rows = [row for op in part if (row := self._rows.get(op)) is not None]
+            size = self._mirror.seal(sealed.next, rows, said)
+            sealed = self._sealed = replace(sealed, sizes=(*sealed.sizes, size))
+            for op in part:
+                self._rows.pop(op, None)
+        return sealed
+
+
+def mirror_row(run: Trajectory, state: OperationState) -> dict[str, Any]:
+    """Give the row of an operation: what its view shows, without a view."""
+    place, intent, error = state.place, state.intent, state.error or {}
+    shown = intent.get("shown")
+    return {
+        "run": run.name,
+        "id": state.id,
+        "parent": place.parent,
+        "name": place.name,
+        "key": place.key,
+        "row": run.fold.row_of(state),
+        "effect": str(state.effect),
+        "outcome": views.outcome_of(run, state),
+        "live": run.is_live(state.id),
+        "attempt": state.attempt,
+        "source": run.sources.get(state.id, ""),
+        "idempotency_key": str(intent.get("idempotency_key", "")),
+        "result": views.preview_of(run, state) or None,
+        "error": views.error_of(error) or None,
+        "changes": "; ".join((state.asked or {}).get("changes", ())) or None,
+        "usd": state.usd,
+        "tokens": state.tokens,
+        "started": state.started,
+        "ended": state.ended,
+        "duration_s": state.duration_s,
+        "outside_s": state.last.get("outside_s"),
+        "last_seq": state.last_seq,
+        "inputs": json.dumps(dict(shown)) if shown else "{}",
+        "wait": str(state.wait or "") or None,
+        "waits": state.is_pending,
+    }
+
+
+def meta_of(run: Operated) -> dict[str, str]:
+    """Give what a run says of itself; its numbers are kept, not counted."""
+    fold, doubted = run.fold, run.fold.doubted
+    retired = Retired.of(fold)
+    usd = usd_of(run, retired)
+    checkable = sorted(n for n, o in list(run.reconcilers.items()) if o.reconcile)
+    lost = run.changed.unpriced or any(c.unpriced for c in list(fold.carried.values()))
+    return {
+        "name": run.name,
+        "run_id": run.id,
+        "status": run.status(),
+        "epoch": str(run.epoch),
+        **{outcome: str(count) for outcome, count in views.counts_of(run).items()},
+        "usd": "" if usd is None else repr(usd),
+        "opened": _iso(fold.born_at),
+        "updated": _iso(fold.updated),
+        "headline": run.headline,
+        "expected": json.dumps(run.changed.expected),
+        "doubt": str(doubted.get("why")) if doubted else "",
+        "checkable": json.dumps(checkable),
+        "at_least": "yes" if lost else "",
+        "copied": "yes" if run.copied else "",
+        "paused": paused_text(fold),
+        "budget": permits.line_of(run),
+        "retired": retired.to_json(),
+    }
+
+
+def usd_of(run: Trajectory, retired: Retired) -> float | None:
+    """Give what operations said that they cost, without what lost attempts had reserved."""
+    units, priced = run.changed.spent()
+    if not priced:
+        return retired.usd
+    return units / _PER_USD + (retired.usd or 0.0)
+
+
+def _iso(moment: datetime | None) -> str:
+    return moment.isoformat() if moment else ""
