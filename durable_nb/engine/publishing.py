@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -44,24 +43,23 @@ class Publisher:
     ----------
     run : Operated
         What is published.
+
+    Attributes
+    ----------
     seal : int
         Rows in the tail from which on they are sealed.
-    clock : callable
-        Seconds.
     """
 
-    def __init__(
-        self, run: Operated, seal: int = SEAL, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._run, self._seal, self._clock = run, seal, clock
+    def __init__(self, run: Operated) -> None:
+        self.seal = SEAL
+        self._run, self._clock = run, run.clock.monotonic
         self._mirror = Mirror(run.folder)
         self._one = threading.Lock()
         self._sealed: Sealed | None = None
-        self._rows: dict[str, dict[str, Any] | None] = {}
+        self._rows: dict[str, Mapping[str, Any] | OperationState] = {}
         self._restless: set[str] = set()
         self._replayed = bytearray()
         self._told: str | None = ""
-        self._tidied = False
         self._seen: object = None
         self._not_before = 0.0
 
@@ -84,59 +82,58 @@ class Publisher:
                 self._not_before = ended + _REST * (ended - began)
 
     def _publish(self) -> None:
-        run = self._run
-        with run.lock:
-            taken = run.changed.take(run.fold)
-        if self._sealed is None:
-            self._sealed = self._begin(taken)
-        restless = run.restless()
-        self._look(taken, restless | self._restless)
+        run, operations = self._run, self._run.fold.operations
+        with run.lock:  # the picture of one moment; its rows are made without the lock
+            taken, restless, meta = run.changed.take(run.fold), run.restless(), meta_of(run)
+            new = {op: operations.get(op) for op in taken.ids | restless | self._restless}
+            known = list(operations.values()) if self._sealed is None else []
         self._restless = restless
-        if len(self._rows) - len(restless) > self._seal:
-            self._sealed = self._seal_rows(self._sealed, restless)
-        self._make(list(self._rows))
+        sealed = self._sealed or self._begin(taken, known)
+        for op, state in new.items():
+            if state is None:
+                self._rows.pop(op, None)  # a pin has retired it
+            else:
+                self._rows[op] = state
+        self._tell_sources(taken)
         rest = taken.operations - len(self._rows)
-        sealed = replace(self._sealed, to=taken.seq, operations=rest, replayed=self._packed())
-        self._mirror.publish([row for row in self._rows.values() if row], meta_of(run), sealed)
-        if not self._tidied:
+        settled = [op for op in self._rows if op not in restless]
+        if len(settled) > self.seal:
+            sealed, rest = self._seal_rows(sealed, settled), rest + len(settled)
+        sealed = replace(sealed, to=taken.seq, operations=rest, replayed=self._packed())
+        self._mirror.publish(self._made(list(self._rows)), meta, sealed)
+        if self._sealed is None:
             self._mirror.tidy(sealed)
-            self._tidied = True
+        self._sealed = sealed
 
-    def _begin(self, taken: Taken) -> Sealed:
+    def _begin(self, taken: Taken, known: Sequence[OperationState]) -> Sealed:
         """Go on from the segments that are there, or begin anew where they do not fit."""
         run, folder = self._run, self._run.folder
-        states = list(run.fold.operations.values())
         try:
             ids, meta = Mirror.tail(folder)
         except MirrorUnreadable:
             ids, meta = set(), {}
         sealed = Sealed.of(meta)
-        later = {s.id for s in states if s.last_seq > sealed.to or s.id in ids}
+        later = {s.id: s for s in known if s.last_seq > sealed.to or s.id in ids}
         if (
             (meta.get("run_id"), meta.get("name")) == (run.id, run.name)
             and sealed.to <= taken.seq
-            and len(states) - len(later) == sealed.operations
+            and len(known) - len(later) == sealed.operations
             and sealed.fits(folder)
         ):
-            self._rows = dict.fromkeys(later)
+            self._rows = dict(later)
             return replace(sealed, own=sealed.next)
-        self._rows = {s.id: None for s in states}
+        self._rows = {s.id: s for s in known}
         first = max(numbers_in(folder), default=0) + 1
         return Sealed(first=first, own=first)
 
-    def _look(self, taken: Taken, restless: set[str]) -> None:
-        """Take in what changed, and forget what pins have retired."""
-        operations = self._run.fold.operations
-        for op in taken.ids | restless:
-            if op in operations:
-                self._rows[op] = None
-            else:
-                self._rows.pop(op, None)
+    def _tell_sources(self, taken: Taken) -> None:
+        """Note which rows were taken from the record, and which are not any more."""
+        fold, sources = self._run.fold, self._run.sources
         again = taken.ids if self._replayed else ()
         for op in (*taken.replayed, *again):
-            state = operations.get(op)
+            state = fold.operations.get(op)
             if state is not None:
-                self._mark(self._run.fold.row_of(state), self._run.sources.get(op) == "record")
+                self._mark(fold.row_of(state), sources.get(op) == "record")
 
     def _mark(self, row: int, replayed: bool) -> None:
         """Note whether a row was taken from the record."""
@@ -152,30 +149,28 @@ class Publisher:
             self._told = packed(self._replayed)
         return self._told
 
-    def _make(self, ops: list[str]) -> None:
-        """Make the rows that are missing; what was retired meanwhile has none."""
-        run, rows = self._run, self._rows
+    def _made(self, ops: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Give rows, and make those that are missing."""
+        rows = []
         for op in ops:
-            if rows[op] is None:
-                state = run.fold.operations.get(op)
-                if state is None:
-                    del rows[op]
-                else:
-                    rows[op] = mirror_row(run, state)
+            row = self._rows[op]
+            if isinstance(row, OperationState):
+                row = self._rows[op] = mirror_row(self._run, row)
+            rows.append(row)
+        return rows
 
-    def _seal_rows(self, sealed: Sealed, restless: set[str]) -> Sealed:
+    def _seal_rows(self, sealed: Sealed, settled: Sequence[str]) -> Sealed:
         """Put what is at rest into segments; nobody reads them before the tail names them."""
         run = self._run
-        settled = [op for op in self._rows if op not in restless]
         said = {"run_id": run.id, "name": run.name}
         for begin in range(0, len(settled), _LARGEST):
             part = settled[begin : begin + _LARGEST]
-            self._make(part)
-            rows = [row for op in part if (row := self._rows.get(op)) is not None]
-            size = self._mirror.seal(sealed.next, rows, said)
-            sealed = self._sealed = replace(sealed, sizes=(*sealed.sizes, size))
+            size = self._mirror.seal(sealed.next, self._made(part), said)
+            sealed = replace(sealed, sizes=(*sealed.sizes, size))
+            if self._sealed is not None:
+                self._sealed = sealed  # whatever becomes of the tail, these are written
             for op in part:
-                self._rows.pop(op, None)
+                del self._rows[op]
         return sealed
 
 

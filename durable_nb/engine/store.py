@@ -17,7 +17,6 @@ from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.permits import Permits
-from durable_nb.engine.publishing import Publisher
 from durable_nb.engine.run import Run
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Clock, Surroundings
@@ -201,7 +200,7 @@ def _open_journal(
 
     def let_go() -> None:
         try:
-            mirror.publish()
+            run.publisher.publish()
         finally:
             journal.close()
             head.close()
@@ -224,7 +223,6 @@ def _open_journal(
         account=account,
         wallet=wallet,
     )
-    mirror = Publisher(run)
     if told:
         surroundings.say(told)
     run.headline = _headline(run)
@@ -237,7 +235,7 @@ def _open_journal(
         _listen(run, let_go)
     if role == "runner":
         prepare()
-        lease.start_heartbeat(head, mirror.keep_up, MIRROR_S)
+        lease.start_heartbeat(head, run.publisher.keep_up, MIRROR_S)
     return run
 
 
