@@ -17,8 +17,11 @@ from durable_nb.engine import permits, views
 from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.retired import Retired
 from durable_nb.journal import Mirror
+from durable_nb.journal.columns import table_of
 from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.segments import Sealed, numbers_in, packed
+from durable_nb.model.identity import parse
+from durable_nb.model.outcomes import OUTCOMES
 from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ _REST: Final = 33
 SEAL: Final = 2_000
 #: Rows in one segment at most, so that a run that is published anew is not in memory twice.
 _LARGEST: Final = 20_000
+_quoted: Final = json.encoder.encode_basestring_ascii
 #: Units of a bill in a dollar.
 _PER_USD: Final = 10**12
 
@@ -56,7 +60,7 @@ class Publisher:
         self._mirror = Mirror(run.folder)
         self._one = threading.Lock()
         self._sealed: Sealed | None = None
-        self._rows: dict[str, Mapping[str, Any] | OperationState] = {}
+        self._rows: dict[str, tuple[Any, ...] | OperationState] = {}
         self._restless: set[str] = set()
         self._replayed = bytearray()
         self._told: str | None = ""
@@ -100,7 +104,7 @@ class Publisher:
         if len(settled) > self.seal:
             sealed, rest = self._seal_rows(sealed, settled), rest + len(settled)
         sealed = replace(sealed, to=taken.seq, operations=rest, replayed=self._packed())
-        self._mirror.publish(self._made(list(self._rows)), meta, sealed)
+        self._mirror.publish(table_of(self._made(list(self._rows))), meta, sealed)
         if self._sealed is None:
             self._mirror.tidy(sealed)
         self._sealed = sealed
@@ -149,13 +153,14 @@ class Publisher:
             self._told = packed(self._replayed)
         return self._told
 
-    def _made(self, ops: Sequence[str]) -> list[Mapping[str, Any]]:
+    def _made(self, ops: Sequence[str]) -> list[tuple[Any, ...]]:
         """Give rows, and make those that are missing."""
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for op in ops:
             row = self._rows[op]
             if isinstance(row, OperationState):
-                row = self._rows[op] = mirror_row(self._run, row)
+                row = mirror_row(self._run, row, restless=op in self._restless)
+                self._rows[op] = row
             rows.append(row)
         return rows
 
@@ -165,7 +170,7 @@ class Publisher:
         said = {"run_id": run.id, "name": run.name}
         for begin in range(0, len(settled), _LARGEST):
             part = settled[begin : begin + _LARGEST]
-            size = self._mirror.seal(sealed.next, self._made(part), said)
+            size = self._mirror.seal(sealed.next, table_of(self._made(part)), said)
             sealed = replace(sealed, sizes=(*sealed.sizes, size))
             if self._sealed is not None:
                 self._sealed = sealed  # whatever becomes of the tail, these are written
@@ -174,37 +179,55 @@ class Publisher:
         return sealed
 
 
-def mirror_row(run: Trajectory, state: OperationState) -> dict[str, Any]:
-    """Give the row of an operation: what its view shows, without a view."""
-    place, intent, error = state.place, state.intent, state.error or {}
+def mirror_row(run: Trajectory, state: OperationState, *, restless: bool) -> tuple[Any, ...]:
+    """Give the row of an operation, in the order of `OPERATION_COLUMNS`: what its view shows.
+
+    Of one that is at rest, the records alone tell; that is most of them, and takes half the time.
+    """
+    op, intent, asked = state.id, state.intent, state.asked
+    parent, name, key = _parts(op)
     shown = intent.get("shown")
-    return {
-        "run": run.name,
-        "id": state.id,
-        "parent": place.parent,
-        "name": place.name,
-        "key": place.key,
-        "row": run.fold.row_of(state),
-        "effect": str(state.effect),
-        "outcome": views.outcome_of(run, state),
-        "live": run.is_live(state.id),
-        "attempt": state.attempt,
-        "source": run.sources.get(state.id, ""),
-        "idempotency_key": str(intent.get("idempotency_key", "")),
-        "result": views.preview_of(run, state) or None,
-        "error": views.error_of(error) or None,
-        "changes": "; ".join((state.asked or {}).get("changes", ())) or None,
-        "usd": state.usd,
-        "tokens": state.tokens,
-        "started": state.started,
-        "ended": state.ended,
-        "duration_s": state.duration_s,
-        "outside_s": state.last.get("outside_s"),
-        "last_seq": state.last_seq,
-        "inputs": json.dumps(dict(shown)) if shown else "{}",
-        "wait": str(state.wait or "") or None,
-        "waits": state.is_pending,
-    }
+    return (
+        run.name,
+        op,
+        parent,
+        name,
+        key,
+        run.fold.row_of(state),
+        str(state.effect),
+        views.outcome_of(run, state) if restless else str(OUTCOMES[state.effect, state.kind]),
+        restless and run.is_live(op),
+        state.attempt,
+        run.sources.get(op, ""),
+        str(intent.get("idempotency_key", "")),
+        views.preview_of(run, state) or None,
+        (views.error_of(state.error) or None) if state.error else None,
+        ("; ".join(asked.get("changes", ())) or None) if asked else None,
+        state.usd,
+        state.tokens,
+        state.started,
+        state.ended,
+        state.duration_s,
+        state.last.get("outside_s"),
+        state.last_seq,
+        _as_json(shown) if shown else "{}",
+        intent.get("wait"),
+        state.is_pending,
+    )
+
+
+def _parts(op: str) -> tuple[str, str, str | None]:
+    """Give parent, name and key of an identity; most have no key, and nothing escaped."""
+    if "%" in op or op.endswith("]") or "[" in op:
+        place = parse(op)
+        return place.parent, place.name, place.key
+    parent, _, own = op.rpartition("/")
+    return parent, own.partition("#")[0], None
+
+
+def _as_json(shown: Mapping[str, str]) -> str:
+    """Write a mapping of texts as `json.dumps` does, in a fraction of the time."""
+    return "{" + ", ".join([f"{_quoted(k)}: {_quoted(v)}" for k, v in shown.items()]) + "}"
 
 
 def meta_of(run: Operated) -> dict[str, str]:

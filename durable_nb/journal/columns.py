@@ -101,16 +101,22 @@ def _schema(columns: Mapping[str, str]) -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in columns.items()])
 
 
-def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Make a table of operations; what a row lacks is null."""
+def table_of(rows: Iterable[Sequence[Any]]) -> pa.Table:
+    """Make a table of operations, each a row with all of `OPERATION_COLUMNS` in their order."""
     import pyarrow as pa
 
     wanted = schema()
+    values = list(zip(*rows, strict=True)) or [()] * len(wanted)
     arrays = [
-        _MAKERS[kind](field.type, [row.get(name) for row in rows])
-        for (name, kind), field in zip(OPERATION_COLUMNS.items(), wanted, strict=True)
+        _MAKERS[kind](field.type, column)
+        for kind, field, column in zip(OPERATION_COLUMNS.values(), wanted, values, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=wanted)
+
+
+def table_of_mappings(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Make a table of operations; what a row lacks is null."""
+    return table_of([row.get(name) for name in OPERATION_COLUMNS] for row in rows)
 
 
 def chosen(table: pa.Table, rows: Sequence[int]) -> pa.Table:
@@ -170,15 +176,16 @@ def _bits(digits: Iterable[str]) -> bytes:
 
 
 def _texts(kind: pa.DataType, values: Sequence[str | None]) -> pa.Array:
-    whole = "".join([value or "" for value in values])
+    known = [value or "" for value in values]
+    whole = "".join(known)
     if whole.isascii():
-        return _array(kind, values, _ends(len(v) if v else 0 for v in values), whole.encode())
-    coded = [(value or "").encode("utf-8", "backslashreplace") for value in values]
-    return _array(kind, values, _ends(map(len, coded)), b"".join(coded))
+        return _array(kind, values, _ends(known), whole.encode())
+    coded = [value.encode("utf-8", "backslashreplace") for value in known]
+    return _array(kind, values, _ends(coded), b"".join(coded))
 
 
-def _ends(lengths: Iterable[int]) -> array[int]:
-    return array("i", accumulate(lengths, initial=0))
+def _ends(parts: Iterable[str | bytes]) -> array[int]:
+    return array("i", accumulate(map(len, parts), initial=0))
 
 
 def _numbers(code: str) -> Callable[[pa.DataType, Sequence[Any]], pa.Array]:

@@ -76,13 +76,13 @@ class Mirror:
         sealed : Sealed, optional
             The segments that belong to it; none by default.
         """
-        table = columns.table_of(rows) if isinstance(rows, Sequence) else rows
+        table = columns.table_of_mappings(rows) if isinstance(rows, Sequence) else rows
         said = {SEALED: sealed.to_json()} if sealed else {}
         segments.write(self.path, table, {**meta, **said})
 
-    def seal(self, number: int, rows: Sequence[Mapping[str, Any]], meta: Mapping[str, str]) -> int:
+    def seal(self, number: int, table: pa.Table, meta: Mapping[str, str]) -> int:
         """Write a segment, which nobody reads before a tail names it; give its size in bytes."""
-        return segments.write(segments.path_of(self.folder, number), columns.table_of(rows), meta)
+        return segments.write(segments.path_of(self.folder, number), table, meta)
 
     def tidy(self, sealed: Sealed) -> None:
         """Remove the segments that do not count any more."""

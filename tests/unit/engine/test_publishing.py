@@ -91,7 +91,7 @@ def test_a_publication_makes_rows_of_what_changed_only(open_run, monkeypatch):
         monkeypatch.setattr(
             publishing,
             "mirror_row",
-            lambda run, state: made.append(state.id) or real(run, state),
+            lambda run, state, **how: made.append(state.id) or real(run, state, **how),
         )
         run.step("one", effect="none").call(act, 1)
         publish(run)

@@ -54,13 +54,14 @@ def test_publishing_imports_nothing(tmp_path):
         import sys
         from datetime import datetime, UTC
         from pathlib import Path
+        from durable_nb.journal.columns import table_of_mappings
         from durable_nb.journal.segments import Sealed, packed
         from durable_nb.journal.mirror import Mirror, prepare
         prepare()
         before = set(sys.modules)
         row = {{"run": "r", "row": 1, "usd": 0.5, "live": True, "started": datetime.now(UTC)}}
         mirror = Mirror(Path({str(tmp_path)!r}))
-        size = mirror.seal(1, [row], {{"name": "r"}})
+        size = mirror.seal(1, table_of_mappings([row]), {{"name": "r"}})
         mirror.publish([row], {{"name": "r"}}, Sealed(sizes=(size,), replayed=packed(b"1")))
         mirror.tail(mirror.folder)
         print(*sorted(set(sys.modules) - before))
