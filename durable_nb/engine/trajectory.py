@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,7 +95,7 @@ class Trajectory:
         Whether it was last executed in another folder, so that a person has to `adopt` it first.
     own_facets : FacetSet
         The run's own, which every operation has: version, model, tools and so on.
-    stale : list of str
+    stale : deque of str
         The operations on record that stand on other ones, until the program reaches them.
     on_change : str, callable or None
         The policy of steps that name none of their own.
@@ -149,6 +150,7 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self._named: set[str] | None = None
+        self._effects: dict[tuple[str, str], list[str]] | None = None
         self.unloadable: dict[str, str] = {}
         self.permits, self.other_account = permits, another(fold, account)
         self.own_facets, self._gatherer = own_facets(fold, account), Gatherer()
@@ -201,7 +203,7 @@ class Trajectory:
                 beside.pop(op, None)
             if self._named is not None and op.rpartition("#")[0] not in self.fold.carried:
                 self._named.discard(named(op))
-        self.stale = [op for op in self.stale if op in self.fold.operations]
+        self.stale = deque(op for op in self.stale if op in self.fold.operations)
 
     def tidy(self) -> None:
         """Keep what the next opening has to read short; costs nothing most of the time."""
@@ -322,7 +324,25 @@ class Trajectory:
         above = ("/".join(steps[:n]) for n in range(1, len(steps) + 1))
         return any(op in self.sources or op in before for op in above)
 
-    def _left_behind(self) -> list[str]:
+    def effects_left(self, parent: str, cell: str) -> list[OperationState]:
+        """List the effects on record of a parent and cell that the program has not come to here.
+
+        What is once reached stays so, and what is new is reached: the list only gets shorter.
+        """
+        with self.lock:
+            known = self.fold.operations
+            if self._effects is None:
+                self._effects = {}
+                for s in self.fold.ordered():
+                    if s.effect is not Effect.NONE and s.undoes is None:
+                        place = s.id.rpartition("/")[0], s.cell
+                        self._effects.setdefault(place, []).append(s.id)
+            found = self._effects.get((parent, cell), [])
+            left = [op for op in found if op in known and not self.was_reached(known[op])]
+            self._effects[parent, cell] = left
+            return [known[op] for op in left]
+
+    def _left_behind(self) -> deque[str]:
         """List what is completed and stands on other facets of the run than hold now."""
         parts, known = self.own_facets.parts.items(), self.fold.known
         differing = {
@@ -330,7 +350,9 @@ class Trajectory:
             for digest, old in known.items()
             if any(name in old.parts and old.parts[name].digest != p.digest for name, p in parts)
         }
-        return [s.id for s in self.fold.ordered() if s.basis.get("facets") in differing]
+        if not differing:
+            return deque()
+        return deque(s.id for s in self.fold.ordered() if s.basis.get("facets") in differing)
 
     def states(self) -> list[OperationState]:
         """Give all operations on record, by when they first began."""
