@@ -315,7 +315,7 @@ def _twins(root: Path, run: str, run_id: str) -> tuple[str, ...]:
     found = []
     for name in folders.run_names(root):
         try:
-            _, meta = Mirror.read(root / name)
+            _, meta = Mirror.tail(root / name)
         except MirrorUnreadable:
             continue
         if name != run and meta.get("run_id") == run_id:

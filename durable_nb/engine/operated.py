@@ -318,8 +318,9 @@ class Operated(Trajectory, Tables):
         """Give what a signal is for: the operation itself, or the one that waits for that name."""
         if not isinstance(name, str) or name in self.fold.operations:
             return name
-        waiting = [s.id for s in self.states() if s.is_pending and s.intent["what"] == name]
-        waiting = [op for op in waiting if self.fold.operations[op].wait is Wait.SIGNAL]
+        pending = [self.fold.operations[op] for op in self.changed.waits]
+        asking = [s for s in pending if s.wait is Wait.SIGNAL and s.intent["what"] == name]
+        waiting = [s.id for s in sorted(asking, key=lambda s: s.first_seq)]
         if len(waiting) > 1:
             why = f"{len(waiting)} wait for it. Name one: {', '.join(waiting)}."
             raise VerdictRefused(f"signal {name!r}", "send", why)
@@ -468,5 +469,5 @@ class Operated(Trajectory, Tables):
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""
         held = self.is_open and self.role == "runner"
-        waiting = len(self.unknown_states()) + sum(s.is_pending for s in self.states())
+        waiting = len(self.unknown_states()) + len(self.changed.waits)
         return str(status_of(self.fold, held, waiting))

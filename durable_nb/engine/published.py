@@ -1,21 +1,18 @@
-"""What the owner of a run publishes of it, and the view that another process makes of that."""
+"""The view that another process makes of what the owner of a run publishes of it."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from durable_nb.engine import views
 from durable_nb.engine.retired import Retired
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import Mirror, mirror, probe
-
-if TYPE_CHECKING:
-    from durable_nb.engine.operated import Operated
 
 
 def row_of(view: OperationView) -> dict[str, Any]:
@@ -68,55 +65,6 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
     )
 
 
-def publisher(run: Operated) -> Callable[[], None]:
-    """Publish when something was recorded, or began to run, since the last time."""
-    published: object = None
-
-    def publish_changes() -> None:
-        nonlocal published
-        now = (run.fold.last_seq, frozenset(run.live), len(run.reconcilers))
-        if now != published:
-            publish(run)
-            published = now
-
-    return publish_changes
-
-
-def publish(run: Operated) -> None:
-    """Write the mirror of a run that this process holds."""
-    with run.lock:
-        status, epoch = run.status_view(), run.epoch
-    rows = [
-        {
-            **view.as_dict(),
-            "last_seq": view.last_seq,
-            "outside_s": view.outside_s,
-            "inputs": json.dumps(dict(view.inputs)),
-        }
-        for view in status.views
-    ]
-    meta = {
-        "name": run.name,
-        "run_id": run.id,
-        "status": run.status(),
-        "epoch": str(epoch),
-        **{outcome: str(count) for outcome, count in status.counts.items()},
-        "usd": "" if status.usd is None else repr(status.usd),
-        "opened": _iso(status.born),
-        "updated": _iso(status.updated),
-        "headline": status.headline,
-        "expected": json.dumps(status.expected),
-        "doubt": status.doubt,
-        "checkable": json.dumps(sorted(status.checkable)),
-        "at_least": "yes" if status.at_least else "",
-        "copied": "yes" if status.copied else "",
-        "paused": status.paused,
-        "budget": status.budget,
-        "retired": status.retired.to_json(),
-    }
-    Mirror(run.folder).publish(rows, meta)
-
-
 def published(folder: Path) -> StatusView:
     """Give the view of a run as its owner published it, at most two seconds ago.
 
@@ -144,10 +92,6 @@ def published(folder: Path) -> StatusView:
         updated=_moment(meta.get("updated")),
         retired=Retired.read(meta.get("retired", "")),
     )
-
-
-def _iso(moment: datetime | None) -> str:
-    return moment.isoformat() if moment else ""
 
 
 def _moment(value: Any) -> datetime | None:

@@ -18,6 +18,7 @@ from durable_nb.engine.interrupts import InterruptBodies
 from durable_nb.engine.meter import Looking
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
+from durable_nb.engine.publishing import Publisher
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.spellings import Spellings
 from durable_nb.engine.terms import own_facets
@@ -58,6 +59,8 @@ class Run(Spellings):
         Waits that async code has called, and not awaited yet.
     stop_listening : callable
         Ends what watches the inbox; nothing is applied after the record of the run's end.
+    publisher : Publisher
+        Writes its mirror.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Run(Spellings):
         self.unawaited: list[Unawaited] = []
         self.interrupted = False
         self.stop_listening: Callable[[], None] = lambda: None
+        self.publisher = Publisher(self)
         self.wallet = wallet
         self._origin, self._on_close = surroundings.origin, on_close
         self.interrupt_bodies = InterruptBodies(self.interrupt)

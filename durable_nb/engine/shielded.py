@@ -27,7 +27,9 @@ async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | N
     cancelled: BaseException | None = None
     with run.interrupt_bodies if run.in_script else nullcontext():
         while not task.done():
-            over = loop.create_future()  # `asyncio.wait` does the same, and takes four times as long
+            over = (
+                loop.create_future()
+            )  # `asyncio.wait` does the same, and takes four times as long
             wake = partial(_wake, over)
             task.add_done_callback(wake)
             try:

@@ -108,7 +108,7 @@ def nothing_left_behind(op: Operation) -> None:
             policy = policy_for(run.on_change, state, changes, run.fold, partial(cost, run, state))
             if changes and policy == "ask":
                 ask(run, state, changes, basis, run.definition(new))
-        run.stale.pop(0)
+        run.stale.popleft()
 
 
 def in_its_place(op: Operation) -> None:
@@ -123,12 +123,8 @@ def in_its_place(op: Operation) -> None:
     place = op.place
     now, beside = run.clock.now(), f"{place.parent}/" if place.parent else ""
     called = {f"{beside}{escape(name)}" for name in op.called}
-    for s in run.states():
-        if named(s.id) in called or s.id.rpartition("/")[0] != place.parent:
-            continue
-        if s.effect is Effect.NONE or s.undoes is not None or s.cell != op.cell:
-            continue
-        if run.was_reached(s) or s.outcome(now) is not Outcome.COMPLETED:
+    for s in run.effects_left(place.parent, op.cell):
+        if named(s.id) in called or s.outcome(now) is not Outcome.COMPLETED:
             continue
         before, after = f"{s.id} was called here", f"{op.id} is called instead"
         change = Change(PLACE, before, after, s.id, f"{place.parent}/{place.name}")

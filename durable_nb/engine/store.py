@@ -17,7 +17,6 @@ from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.permits import Permits
-from durable_nb.engine.published import publish, publisher
 from durable_nb.engine.run import Run
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Clock, Surroundings
@@ -32,6 +31,7 @@ from durable_nb.journal import (
     folder as folders,
 )
 from durable_nb.journal.duckdb_journal import DuckDBJournal
+from durable_nb.journal.mirror import prepare
 from durable_nb.model.adoption import Adoption, is_elsewhere
 from durable_nb.model.errors import RunCopied, RunHeld, RunMissing
 from durable_nb.model.facets import Part
@@ -200,7 +200,7 @@ def _open_journal(
 
     def let_go() -> None:
         try:
-            publish(run)
+            run.publisher.publish()
         finally:
             journal.close()
             head.close()
@@ -234,7 +234,8 @@ def _open_journal(
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":
-        lease.start_heartbeat(head, publisher(run), MIRROR_S)
+        prepare()
+        lease.start_heartbeat(head, run.publisher.keep_up, MIRROR_S)
     return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb import values
 from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
+from durable_nb.engine.changed import Changed, Sources
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.durability import Durability
 from durable_nb.engine.facets import Gatherer, of_scopes
@@ -30,7 +32,7 @@ from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
 from durable_nb.model.identity import named
-from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.state import OperationState
 
@@ -86,13 +88,15 @@ class Trajectory:
         Large values.
     live : dict
         The operations whose body this process is running.
+    changed : Changed
+        What changed since the run was last published, and its numbers.
     sources : dict
         Identity to ``"ran"`` or ``"record"``, for what this process has reached.
     copied : bool
         Whether it was last executed in another folder, so that a person has to `adopt` it first.
     own_facets : FacetSet
         The run's own, which every operation has: version, model, tools and so on.
-    stale : list of str
+    stale : deque of str
         The operations on record that stand on other ones, until the program reaches them.
     on_change : str, callable or None
         The policy of steps that name none of their own.
@@ -137,11 +141,12 @@ class Trajectory:
         self.lock, self.meter = threading.RLock(), Meter()
         self.live: dict[str, Operation] = {}
         self._looked_from = 1
-        self.sources: dict[str, str] = {}
+        self.changed = Changed(expected)
+        self.sources = Sources(self.changed)
         self.reconcilers: dict[str, Options] = {}
         self.undoing: dict[str, Callable[..., Any]] = {}
         self.previews: dict[str, tuple[int, str]] = {}
-        self.expected, self.on_change = tuple(expected), on_change
+        self.on_change = on_change
         self.headline, self.copied = "", False
         self.artifacts = artifacts
         self._journal = journal
@@ -150,6 +155,7 @@ class Trajectory:
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self._named: set[str] | None = None
+        self._effects: dict[tuple[str, str], list[str]] | None = None
         self.unloadable: dict[str, str] = {}
         self.permits, self.other_account = permits, another(fold, account)
         self.own_facets, self._gatherer = own_facets(fold, account), Gatherer()
@@ -162,6 +168,7 @@ class Trajectory:
         self.told_secrets: set[str] = set()
         for state in fold.operations.values():
             self._note(state)
+            self.changed.loaded(state)
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -181,24 +188,27 @@ class Trajectory:
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
                 for record in records:
+                    before = self.fold.operations.get(record.op)
                     state = self.fold.apply(record)
                     if state is not None:
                         self._note(state)
+                        self.changed.moved(before, state, self.fold)
                     if record.kind is Kind.PINNED:
                         self._let_go(self.fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records
 
-    def _let_go(self, retired: Iterable[str]) -> None:
+    def _let_go(self, retired: Iterable[OperationState]) -> None:
         """Forget what is kept beside the fold of operations that a pin has retired."""
-        for op in retired:
+        self.changed.retired(retired)
+        for op in (state.id for state in retired):
             self._doubtful.discard(op)
             self._asked.discard(op)
             for beside in (self.sources, self.previews, self.undoing, self.unloadable):
                 beside.pop(op, None)
             if self._named is not None and op.rpartition("#")[0] not in self.fold.carried:
                 self._named.discard(named(op))
-        self.stale = [op for op in self.stale if op in self.fold.operations]
+        self.stale = deque(op for op in self.stale if op in self.fold.operations)
 
     def tidy(self) -> None:
         """Keep what the next opening has to read short; costs nothing most of the time."""
@@ -216,7 +226,8 @@ class Trajectory:
         if self._named is not None:
             self._named.add(named(state.id))
         (self._asked.add if state.asked else self._asked.discard)(state.id)
-        if state.outcome(self.clock.now()) is Outcome.UNKNOWN or state.key_expires:
+        in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
+        if in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires):
             self._doubtful.add(state.id)
         else:
             self._doubtful.discard(state.id)
@@ -318,7 +329,25 @@ class Trajectory:
         above = ("/".join(steps[:n]) for n in range(1, len(steps) + 1))
         return any(op in self.sources or op in before for op in above)
 
-    def _left_behind(self) -> list[str]:
+    def effects_left(self, parent: str, cell: str) -> list[OperationState]:
+        """List the effects on record of a parent and cell that the program has not come to here.
+
+        What is once reached stays so, and what is new is reached: the list only gets shorter.
+        """
+        with self.lock:
+            known = self.fold.operations
+            if self._effects is None:
+                self._effects = {}
+                for s in self.fold.ordered():
+                    if s.effect is not Effect.NONE and s.undoes is None:
+                        place = s.id.rpartition("/")[0], s.cell
+                        self._effects.setdefault(place, []).append(s.id)
+            found = self._effects.get((parent, cell), [])
+            left = [op for op in found if op in known and not self.was_reached(known[op])]
+            self._effects[parent, cell] = left
+            return [known[op] for op in left]
+
+    def _left_behind(self) -> deque[str]:
         """List what is completed and stands on other facets of the run than hold now."""
         parts, known = self.own_facets.parts.items(), self.fold.known
         differing = {
@@ -326,7 +355,9 @@ class Trajectory:
             for digest, old in known.items()
             if any(name in old.parts and old.parts[name].digest != p.digest for name, p in parts)
         }
-        return [s.id for s in self.fold.ordered() if s.basis.get("facets") in differing]
+        if not differing:
+            return deque()
+        return deque(s.id for s in self.fold.ordered() if s.basis.get("facets") in differing)
 
     def states(self) -> list[OperationState]:
         """Give all operations on record, by when they first began."""
@@ -352,6 +383,11 @@ class Trajectory:
         for op in [op for op in list(self.live) if not self.is_live(op)]:
             self.live.pop(op, None)
         self._looked_from = 2 * len(self.live) + 1
+
+    def restless(self) -> set[str]:
+        """Name the few operations that may show otherwise without a record that says so."""
+        with self.lock:
+            return {*self.live, *self._doubtful, *self.unloadable}
 
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""

@@ -17,7 +17,6 @@ from durable_nb.engine.report import Finding, Report
 from durable_nb.engine.store import store_folder
 from durable_nb.journal import Inbox, Mirror, OwnerInfo
 from durable_nb.journal import folder as folders
-from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.looking import kept_out
 from durable_nb.journal.mirror import MIRROR_FILE
@@ -148,13 +147,13 @@ def look_around(exam: Examination) -> None:
         exam.damage("inbox", "inbox", refusal.why.rstrip("."), means, refusal.advice)
     else:
         _tell_of_inbox(exam, waiting, bad)
-    if (folder / MIRROR_FILE).exists():
-        try:
-            Mirror.read(folder)
-        except MirrorUnreadable as error:
-            means = "It is a view for other processes; the run itself is unhurt."
-            do = "The next kernel that opens the run publishes it anew."
-            exam.note("mirror", MIRROR_FILE, error.cause, means, do)
+    for error in Mirror.damage(folder) if (folder / MIRROR_FILE).exists() else ():
+        file = Path(error.path).name
+        means = "It is a view for other processes; the run itself is unhurt."
+        do = "The next kernel that opens the run publishes it anew."
+        if file != MIRROR_FILE:
+            do = f"Delete it: {do[0].lower()}{do[1:]}"
+        exam.note("mirror", file, error.cause, means, do)
 
 
 def _tell_of_inbox(exam: Examination, waiting: int, bad: list[tuple[str, str]]) -> None:

@@ -13,7 +13,7 @@ from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
 from durable_nb.engine.retired import NOTHING, Retired
 from durable_nb.engine.usage import outside_text
-from durable_nb.model.outcomes import Kind, Outcome
+from durable_nb.model.outcomes import OUTCOMES, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.state import OperationState
 from durable_nb.model.waits import WAITS_FOR, Wait
@@ -137,7 +137,7 @@ class OperationView:
         return row
 
 
-def _preview(run: Trajectory, state: OperationState) -> str:
+def preview_of(run: Trajectory, state: OperationState) -> str:
     """Show a result as one short line, made once; a large one is not loaded for it."""
     if state.result is None:
         return ""
@@ -145,6 +145,8 @@ def _preview(run: Trajectory, state: OperationState) -> str:
         return f"{NOT_LOADABLE}{run.unloadable[state.id]}>"
     if state.preview is not None:
         return values.one_line(state.preview)
+    if (simple := values.preview_of_text(state.result)) is not None:
+        return simple
     seq, text = run.previews.get(state.id, (0, ""))
     if seq == state.last_seq:
         return text
@@ -160,6 +162,11 @@ def _preview(run: Trajectory, state: OperationState) -> str:
     return text
 
 
+def error_of(error: Mapping[str, Any]) -> str:
+    """Show a recorded failure."""
+    return ": ".join(str(v) for v in (error.get("type"), error.get("message")) if v)
+
+
 def view_of(run: Trajectory, state: OperationState) -> OperationView:
     """Show one operation of a run that this process holds."""
     place = state.place
@@ -173,13 +180,13 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         key=place.key,
         row=run.fold.row_of(state),
         effect=str(state.effect),
-        outcome=_outcome(run, state),
+        outcome=outcome_of(run, state),
         live=live,
         attempt=state.attempt,
         source=run.sources.get(state.id, ""),
         idempotency_key=str(state.intent.get("idempotency_key", "")),
         inputs=dict(state.intent.get("shown") or {}),
-        error=": ".join(str(v) for v in (error.get("type"), error.get("message")) if v),
+        error=error_of(error),
         usd=state.usd,
         tokens=state.tokens,
         started=state.started,
@@ -187,7 +194,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         duration_s=state.duration_s,
         last_seq=state.last_seq,
         changes=tuple((state.asked or {}).get("changes", ())),
-        result_preview=_preview(run, state),
+        result_preview=preview_of(run, state),
         outside_s=state.last.get("outside_s"),
         wait=str(state.wait or ""),
         waits=state.is_pending,
@@ -338,7 +345,7 @@ def status_view(run: Operated) -> StatusView:
         run=run.name,
         status=run.status(),
         headline=run.headline,
-        expected=run.expected,
+        expected=run.changed.expected,
         doubt=str(doubted.get("why")) if doubted else "",
         copied=run.copied,
         paused=paused_text(run.fold),
@@ -368,11 +375,18 @@ def counted(
 
 def counts_of(run: Trajectory) -> dict[str, int]:
     """Count the operations of a run by outcome; no value of theirs is loaded for that."""
-    found = [(s.place.name, _outcome(run, s)) for s in run.states()]
-    return counted(found, run.expected, Retired.of(run.fold))[0]
+    counts = run.changed.by_outcome()
+    for op in run.restless():
+        state = run.fold.operations.get(op)
+        if state is not None:
+            counts[OUTCOMES[state.effect, state.kind]] -= 1
+            counts[Outcome(outcome_of(run, state))] += 1
+    retired = Retired.of(run.fold).counts
+    counts[Outcome.INCOMPLETE] += len(run.changed.expected)
+    return {str(outcome): n + retired.get(str(outcome), 0) for outcome, n in counts.items()}
 
 
-def _outcome(run: Trajectory, state: OperationState) -> str:
+def outcome_of(run: Trajectory, state: OperationState) -> str:
     """Give the outcome as it is shown: what is live is never called unknown."""
     outcome = state.outcome(run.clock.now())
     if outcome is Outcome.UNKNOWN and run.is_live(state.id):

@@ -26,7 +26,7 @@ from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import folder as folders
 from durable_nb.journal import probe
 from durable_nb.journal.errors import MirrorUnreadable
-from durable_nb.journal.mirror import MIRROR_FILE
+from durable_nb.journal.mirror import MIRROR_FILE, prepare
 from durable_nb.journal.owner import Life
 from durable_nb.model.errors import OwnerRefused, RunHeld, RunMissing
 
@@ -395,4 +395,5 @@ def watch(
     if not os.path.lexists(folder / folders.JOURNAL_FILE):
         raise RunMissing(name, str(root), folders.run_names(root))
     folders.check_trusted(folder)
+    prepare()  # here, and not in whatever thread looks at it
     return Watched(name, folder, surroundings)

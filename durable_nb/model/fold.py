@@ -68,7 +68,7 @@ class Fold:
     carried : dict
         What each loop has retired, by the loop's identity. No operation of that is in
         `operations`, however the records were loaded.
-    dropped : tuple of str
+    dropped : tuple of OperationState
         What the last pin has retired, for those who keep things beside.
     """
 
@@ -91,7 +91,7 @@ class Fold:
     spending: Totals = NOTHING_SPENT
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     carried: dict[str, Carried] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[OperationState, ...] = ()
     _first_seqs: array[int] = field(default_factory=lambda: array("q"))
     _retires: bool = True
 

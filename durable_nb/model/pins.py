@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from durable_nb.model.outcomes import Effect, Outcome
 from durable_nb.model.records import Record
@@ -96,7 +96,16 @@ def add_totals(several: Iterable[Totals]) -> Totals:
     return total
 
 
-def is_retired(op: str, carried: Mapping[str, Carried]) -> bool:
+class Pinned(Protocol):
+    """What tells how far the pins of a loop have come."""
+
+    @property
+    def stretch(self) -> int:
+        """The stretch that the last of them completed."""
+        ...
+
+
+def is_retired(op: str, carried: Mapping[str, Pinned]) -> bool:
     """Tell whether a pin has retired an operation, or would have if it had been there."""
     if not carried:
         return False

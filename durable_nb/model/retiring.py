@@ -28,8 +28,8 @@ def carry(fold: Fold, op: str, now: datetime) -> Carried:
     )
 
 
-def retire(fold: Fold, record: Record) -> tuple[str, ...]:
-    """Take out what a pin has retired, and give its identities; `fold.spending` stays exact.
+def retire(fold: Fold, record: Record) -> tuple[OperationState, ...]:
+    """Take out what a pin has retired, and give it as it was; `fold.spending` stays exact.
 
     In a fold that was loaded without them, nothing of it is there, and the pin's own numbers are
     all that is known: both ways lead to the same.
@@ -43,12 +43,13 @@ def retire(fold: Fold, record: Record) -> tuple[str, ...]:
     carried = fold.carried[loop] = Carried.of(record)
     fold.spending = fold.spending.moved(add_totals(known), carried.totals)
     beside = fold.containers.get(record.op.rpartition("/")[0], set())
+    dropped = [fold.operations[op] for op in gone if op in fold.operations]
     for op in gone:
         fold.operations.pop(op, None)
         fold.containers.pop(op, None)
         beside.discard(op)
     fold.containers.pop(record.op, None)
-    return tuple(gone)
+    return tuple(dropped)
 
 
 def _gone(fold: Fold, op: str) -> list[str]:

@@ -16,7 +16,7 @@ from durable_nb.values.errors import (
 from durable_nb.values.failures import describe_error, rebuild_error
 from durable_nb.values.literals import read_literal, write_literal
 from durable_nb.values.parts import Codec
-from durable_nb.values.previews import one_line, preview
+from durable_nb.values.previews import one_line, preview, preview_of_text
 from durable_nb.values.redaction import redact, redact_tokens
 from durable_nb.values.registry import Registry, default_registry, register_codec
 from durable_nb.values.secrets import find_secret
@@ -45,6 +45,7 @@ __all__ = [
     "mend_index",
     "one_line",
     "preview",
+    "preview_of_text",
     "read_literal",
     "rebuild_error",
     "redact",

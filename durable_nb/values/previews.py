@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,12 @@ _BY_REPR: Final = (
 #: Numbers whose `repr` is at most some twenty characters.
 _NUMBERS: Final = (int, float)
 _LARGE: Final = 10**18
+
+#: JSON texts of which nothing differs from what Python shows but the quotes.
+_WORDS: Final = {"null": "None", "true": "True", "false": "False"}
+_NUMBER: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,20})?")
+_STRING: Final = re.compile(r'"[ !#-&(-\[\]-~]*"')
+_SIMPLE: Final = 600
 
 _BRACKETS: Final[Mapping[type, tuple[str, str]]] = types.MappingProxyType(
     {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
@@ -66,6 +73,23 @@ def preview(value: Any, limit: int = 200, *, name: str = "") -> str:
     if name:  # by the same rule as where the two stand in one text
         shown = redact(f"{name}={shown}").removeprefix(f"{name}=")
     return one_line(shown, limit)
+
+
+def preview_of_text(text: str) -> str | None:
+    """Describe the value that a short recorded text stands for, without reading it.
+
+    Returns
+    -------
+    str or None
+        The same as `preview` gives of the value; `None` where it has to be read for that.
+    """
+    if (word := _WORDS.get(text)) is not None:
+        return word
+    if len(text) > _SIMPLE:
+        return None
+    if _NUMBER.fullmatch(text):
+        return text
+    return one_line(f"'{text[1:-1]}'") if _STRING.fullmatch(text) else None
 
 
 def one_line(text: str, limit: int = 200) -> str:

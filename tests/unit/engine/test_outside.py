@@ -9,7 +9,7 @@ import pytest
 from support.ticks import Ticks, ends
 
 import durable_nb as dnb
-from durable_nb.engine.published import publish, published
+from durable_nb.engine.published import published
 from durable_nb.notebook.panel.model import rows_of
 
 
@@ -237,7 +237,7 @@ def test_the_status_says_it_only_above_a_second(tick, tmp_path):
                 box.result = box.needed
         text = run.status_view().to_text().splitlines()
         assert run.get("short#1").outside_s == 0.9
-        publish(run)  # for other processes, which read the mirror
+        run.publisher.publish()  # for other processes, which read the mirror
         for status in (run.status_view(), published(run.folder)):
             shown = {row["id"]: row for row in rows_of(status)}
             assert shown["long#1"]["note"] == "3.2 s outside of steps"
