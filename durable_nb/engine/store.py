@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,9 @@ def _to_stderr(line: str) -> None:
 
 
 _AS_RECORDED: Final = Terms()
+#: What is brought on first use, and may be used first in a thread of an open run. An import in one
+#: thread is what Ctrl-C must not meet in another: CPython may keep the import lock for ever.
+_IN_THREADS: Final = ("difflib", "getpass", "diskcache", "pyarrow.json", "pyarrow.parquet")
 #: A script: no cells, and stdout is left to the program.
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
@@ -93,6 +97,8 @@ def open_run(
         return held
     if must_exist and not (folder / "journal.duckdb").exists():
         raise RunMissing(name, str(root), folders.run_names(root))
+    for module in _IN_THREADS:
+        import_module(module)
     folders.prepare_store(root)
     for warning in folders.filesystem_warnings(root, allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
