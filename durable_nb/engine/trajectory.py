@@ -155,8 +155,7 @@ class Trajectory:
         }
         self.working = Path.cwd()
         self.told_secrets: set[str] = set()
-        for state in fold.operations.values():
-            self._note(state)
+        self._note_all(fold.operations.values())
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -215,6 +214,15 @@ class Trajectory:
             self._doubtful.add(state.id)
         else:
             self._doubtful.discard(state.id)
+
+    def _note_all(self, states: Iterable[OperationState]) -> None:
+        """Do the same for what was loaded, where nothing is at hand yet."""
+        now = self.clock.now()
+        for state in states:
+            if state.asked:
+                self._asked.add(state.id)
+            if state.key_expires or state.outcome(now) is Outcome.UNKNOWN:
+                self._doubtful.add(state.id)
 
     def check_owner(self) -> None:
         """Refuse a forked child, and a run that was closed."""
@@ -321,6 +329,8 @@ class Trajectory:
             for digest, old in known.items()
             if any(name in old.parts and old.parts[name].digest != p.digest for name, p in parts)
         }
+        if not differing:
+            return []
         return [s.id for s in self.fold.ordered() if s.basis.get("facets") in differing]
 
     def states(self) -> list[OperationState]:

@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from durable_nb.model import retiring
@@ -28,6 +29,7 @@ from durable_nb.model.state import RESULT, OperationState, nothing
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
 OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
+_FIRST_SEQ: Final = attrgetter("first_seq")
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 
@@ -288,7 +290,7 @@ class Fold:
 
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
-        return sorted(self.operations.values(), key=lambda s: s.first_seq)
+        return sorted(self.operations.values(), key=_FIRST_SEQ)
 
     @property
     def salt(self) -> str:
