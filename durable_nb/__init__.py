@@ -5,30 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine import store as _store
-from durable_nb.engine.archive import Exported, Imported, export_run, import_run
-from durable_nb.engine.compare import Named as _Named
-from durable_nb.engine.compare import compare as _compare
 from durable_nb.engine.context import current_operation, current_run
 from durable_nb.engine.credentials import Credentials
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.fork import Forked
-from durable_nb.engine.gc import Garbage, gc
-from durable_nb.engine.listing import runs, sql
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import http_rejected
 from durable_nb.engine.pinned import Loop
-from durable_nb.engine.recover import Recovered, recover
-from durable_nb.engine.report import Finding, Report, RunDamaged
 from durable_nb.engine.run import Run
 from durable_nb.engine.stage import Stage
 from durable_nb.engine.step import Step, step
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.engine.usage import UsageLine, UsageReport
-from durable_nb.engine.verify import verify
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.engine.watched import watch as _watch
@@ -79,7 +72,37 @@ from durable_nb.values import register_codec
 if TYPE_CHECKING:
     import pandas as pd
 
+    from durable_nb.engine.archive import Exported, Imported, export_run, import_run
+    from durable_nb.engine.compare import Named as _Named
+    from durable_nb.engine.gc import Garbage, gc
+    from durable_nb.engine.listing import runs, sql
+    from durable_nb.engine.recover import Recovered, recover
+    from durable_nb.engine.report import Finding, Report, RunDamaged
+    from durable_nb.engine.verify import verify
+
 __version__ = "0.1.0"
+
+#: What keeps and looks through runs, by module: brought when it is used first.
+_LATER: Final = {
+    "archive": ("Exported", "Imported", "export_run", "import_run"),
+    "gc": ("Garbage", "gc"),
+    "listing": ("runs", "sql"),
+    "recover": ("Recovered", "recover"),
+    "report": ("Finding", "Report", "RunDamaged"),
+    "verify": ("verify",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"durable_nb.engine.{module}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def open_run(
@@ -224,7 +247,9 @@ def compare(a: _Named, b: _Named, *, store: str | os.PathLike[str] | None = None
         Nothing is changed in any case.
     """
     around = _surroundings().get("surroundings", _store.SCRIPT)
-    return _compare(a, b, store=store, say=around.say)
+    from durable_nb.engine.compare import compare as compared
+
+    return compared(a, b, store=store, say=around.say)
 
 
 def _surroundings() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -220,7 +220,7 @@ def _without_grant(record: Record) -> Record | None:
     scopes = [scope for scope in record.body["scopes"] if scope != OUTSIDE]
     body = {name: v for name, v in record.body.items() if name != "scopes"}
     body |= {"scopes": scopes} if scopes else {}
-    return replace(record, body=body) if scopes or body.get("budget") else None
+    return record._replace(body=body) if scopes or body.get("budget") else None
 
 
 def _beginning(

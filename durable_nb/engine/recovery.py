@@ -9,7 +9,7 @@ after it (`operation.leave`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -32,7 +32,7 @@ from durable_nb.model.errors import (
 from durable_nb.model.fold import Fold
 from durable_nb.model.identity import is_within
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
-from durable_nb.model.records import RUN, Draft
+from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.state import OperationState
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def load(journal: DuckDBJournal) -> Fold:
     """
     try:
         loaded = journal.resume()
-        fold = Fold.of(loaded.records, loaded.retired_seqs)
+        fold = Fold.of(_let_go(loaded.records), loaded.retired_seqs)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         found = f"a record says what was never written ({type(problem).__name__}: {problem})."
         raise JournalDamaged(journal.run, found, _RESTORE) from problem
@@ -81,6 +81,13 @@ def load(journal: DuckDBJournal) -> Fold:
         found = f"its file holds the records of run {name!r}, which this folder's head refutes."
         raise JournalDamaged(journal.run, found, _RESTORE)
     return fold
+
+
+def _let_go(records: list[Record]) -> Iterator[Record]:
+    """Give records in order, and hold none that was given: a long run has many."""
+    records.reverse()
+    while records:
+        yield records.pop()
 
 
 def check_artifacts(run: Trajectory) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import getpass
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,6 +84,8 @@ def actor() -> str:
     if sender is not None:
         return sender["actor"]
     try:
+        import getpass  # here and below: with the first verdict, and not with the package
+
         return getpass.getuser()
     except (KeyError, OSError):  # no such user on record
         return "operator"
@@ -161,6 +161,8 @@ def _named(text: str, known: Sequence[tuple[str, int, str]]) -> str:
     for found in (by_id, by_row, named):
         if len(found) == 1:
             return found[0]
+    import difflib
+
     near = named or difflib.get_close_matches(text, [op for op, _, _ in known], 3, 0.4)
     raise OperationMissing(text, near[:5])
 

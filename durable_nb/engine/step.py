@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-import tenacity
-
 from durable_nb.engine import bodies, calls, facets
 from durable_nb.engine.block import Managed, held
 from durable_nb.engine.called import MISSING, Call
@@ -90,6 +88,8 @@ def _blocking(
     op = make()
     if not op.options.retries:
         return once(op)
+    import tenacity  # which brings tornado: only where it is asked for
+
     for attempt in tenacity.Retrying(sleep=pause, **_retry_rules(op)):
         with attempt:
             return once(make())
@@ -124,6 +124,8 @@ async def _awaited(
     op = make()
     if not op.options.retries:
         return await once(op)
+    import tenacity  # as above
+
     async for attempt in tenacity.AsyncRetrying(**_retry_rules(op)):
         with attempt:
             return await once(make())
@@ -132,6 +134,8 @@ async def _awaited(
 
 def _retry_rules(op: Operation) -> dict[str, Any]:
     """Try again only after a failure that left nothing in doubt, with growing pauses."""
+    import tenacity  # as above
+
     return {
         "stop": tenacity.stop_after_attempt(op.options.retries + 1),
         "wait": tenacity.wait_random_exponential(multiplier=0.2, max=30),

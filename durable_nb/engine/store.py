@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +51,9 @@ def _to_stderr(line: str) -> None:
 
 
 _AS_RECORDED: Final = Terms()
+#: What is brought on first use, and may be used first in a thread of an open run. An import in one
+#: thread is what Ctrl-C must not meet in another: CPython may keep the import lock for ever.
+_IN_THREADS: Final = ("difflib", "getpass", "diskcache", "pyarrow.json", "pyarrow.parquet")
 #: A script: no cells, and stdout is left to the program.
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
@@ -93,14 +99,17 @@ def open_run(
         return held
     if must_exist and not (folder / "journal.duckdb").exists():
         raise RunMissing(name, str(root), folders.run_names(root))
+    for module in _IN_THREADS:
+        import_module(module)
     folders.prepare_store(root)
     for warning in folders.filesystem_warnings(root, allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
     lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
     try:
-        run = _open_journal(
-            name, folder, lease, role, expect, terms, surroundings, clock, adopt, whole
-        )
+        with _uncollected():
+            run = _open_journal(
+                name, folder, lease, role, expect, terms, surroundings, clock, adopt, whole
+            )
     except BaseException:
         lease.release()
         raise
@@ -115,6 +124,18 @@ def open_run(
         for note in run.permits.notes(run.fold):
             surroundings.say(f"run {name}: {note}")
     return run
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let no garbage be looked for: a load makes much and leaves none, and it takes a quarter."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _permits(terms: Terms, fold: Fold) -> Permits:

@@ -342,16 +342,26 @@ def own_of_cell(tree: ast.Module, more: ast.Module | None = None) -> Own:
         Python that stands in its magics as text; it only adds names.
     """
     noted = _Noted()
-    for part in [tree] if more is None else [tree, more]:
-        placed = ast.fix_missing_locations(copy.deepcopy(part))
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        top = compile(placed, "<cell>", "exec", flags=flags, dont_inherit=True)
+    for part in [tree] if more is None or not more.body else [tree, more]:
+        top = _compiled(part)
         for code in _all_codes(top):
             noted.scan(code, outer=frozenset(), is_cell=code is top)
     binds = frozenset(noted.binds)
     digest = f"ast:{digest_text(syntax_text(tree))}"
     reads = replace(noted.reads(binds), attributes=_once(_assigned(tree)))
     return Own(digest, shown_source(tree), reads)
+
+
+def _compiled(part: ast.Module) -> CodeType:
+    """Compile a tree; one with parts that stand nowhere as a copy in which they do."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        top = compile(part, "<cell>", "exec", flags=flags, dont_inherit=True)
+    except TypeError:  # "required field lineno missing"
+        placed = ast.fix_missing_locations(copy.deepcopy(part))
+        top = compile(placed, "<cell>", "exec", flags=flags, dont_inherit=True)
+    assert isinstance(top, CodeType)
+    return top
 
 
 class _Noted:

@@ -73,6 +73,12 @@ class Surroundings:
 QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
 
+def _may_be_in_doubt(state: OperationState) -> bool:
+    """Tell whether it is unknown, or will be once a receiver has forgotten its key."""
+    in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
+    return in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires is not None)
+
+
 class Trajectory:
     """What the journal of one run proves, and the only way to add to it.
 
@@ -166,9 +172,7 @@ class Trajectory:
         }
         self.working = Path.cwd()
         self.told_secrets: set[str] = set()
-        for state in fold.operations.values():
-            self._note(state)
-            self.changed.loaded(state)
+        self._note_all(fold.operations.values())
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -226,11 +230,16 @@ class Trajectory:
         if self._named is not None:
             self._named.add(named(state.id))
         (self._asked.add if state.asked else self._asked.discard)(state.id)
-        in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
-        if in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires):
-            self._doubtful.add(state.id)
-        else:
-            self._doubtful.discard(state.id)
+        (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(state.id)
+
+    def _note_all(self, states: Iterable[OperationState]) -> None:
+        """Do the same for what was loaded, where nothing is at hand yet."""
+        for state in states:
+            if state.asked:
+                self._asked.add(state.id)
+            if _may_be_in_doubt(state):
+                self._doubtful.add(state.id)
+            self.changed.loaded(state)
 
     def check_owner(self) -> None:
         """Refuse a forked child, and a run that was closed."""

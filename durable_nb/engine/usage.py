@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine.measures import Measures, Own, Stretch, measure
@@ -260,6 +259,8 @@ def _outside(found: Measures) -> Iterator[UsageLine]:
 
 
 def _small_steps(found: Measures) -> Iterator[UsageLine]:
+    from statistics import median  # with the first report, and not with the package
+
     whole = found.body_s + found.checkpoint_s
     small: dict[str, Any] = {}
     for name, steps in found.names.items():

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from durable_nb.engine import at_rest, published, remote, settle, views
+from durable_nb.engine import published, remote, settle, views
 from durable_nb.engine import store as stores
 from durable_nb.engine.audit import audit_rows
 from durable_nb.engine.context import OPEN
@@ -134,6 +134,8 @@ class Watched(Tables):
     def audit_rows(self) -> list[dict[str, Any]]:
         """Give the same as mappings."""
         if self.here is None and not remote.is_listening(self.folder):
+            from durable_nb.engine import at_rest  # it brings diskcache
+
             with at_rest.recorded(self.folder, self.name) as found:
                 return audit_rows(found)
         return list(self.ask("audit")["more"]["audit"])
@@ -159,6 +161,8 @@ class Watched(Tables):
         root = None if store is None else folders.named_store(store)
         ref = at.id if isinstance(at, OperationView) else at
         if self.here is None and not remote.is_listening(self.folder):
+            from durable_nb.engine import at_rest  # it brings diskcache
+
             with at_rest.recorded(self.folder, self.name) as source:
                 return fork(source, name, ref, root, reason=reason)
         said = {"name": name, "store": None if root is None else str(root), "reason": reason}

@@ -411,13 +411,7 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
-        digest = at_head = found.begin.digest
-        for row in found.rows:
-            if row.seq > found.begin.seq:
-                digest = chain(digest, row)
-            if state is not None and row.seq == state.seq:
-                at_head = digest
-        self._digest, self._loaded = digest, Loaded(found.records, found.retired_seqs)
+        self._digest, self._loaded = found.digest, Loaded(found.records, found.retired_seqs)
         if self._head is None:
             return
         if state is None:
@@ -425,7 +419,7 @@ class DuckDBJournal:
                 self.lost = Loss(0, self._durable, "headless")
         elif state.seq > self._durable:
             self.lost = Loss(state.seq, self._durable, "missing")
-        elif state.digest != at_head:
+        elif state.digest != found.at_head:
             self.lost = Loss(state.seq, self._durable, "diverged")
 
 
@@ -471,16 +465,17 @@ def open_journal(
     if head is not None and not existed and head.read() is None:
         head.write(HeadState(0, START))
         head.sync()
+    state = None if head is None else head.read()
     try:
-        found = open_tables(path, run, None if whole or head is None else head.read())
+        found = open_tables(path, run, state, whole=whole)
     except (duckdb.Error, BadRow) as error:
         refuse_foreign(run, path, error)
         recovery = recover(path, run, str(error), count_records)
-        found = open_tables(path, run)
+        found = open_tables(path, run, state)
     journal = DuckDBJournal(
         path,
         found.con,
-        found.rows[-1] if found.rows else None,
+        found.last,
         run=run,
         epoch=epoch,
         head=head,

@@ -12,13 +12,23 @@ import duckdb
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import HeadState
 from durable_nb.journal.pins import read_part
-from durable_nb.journal.rows import START, Row, check_chain, records_of
+from durable_nb.journal.rows import (
+    START,
+    RawRow,
+    Row,
+    chain_all,
+    check_chain,
+    check_epochs,
+    records_of,
+)
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import JournalTooNew
 from durable_nb.model.records import SCHEMA_VERSION, Record
 
 #: Where the rows begin if all are read.
 WHOLE: Final = HeadState(0, START)
+#: Rows that are held at a time.
+_PART: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +37,35 @@ class Found:
 
     Attributes
     ----------
-    begin : HeadState
-        Where the rows begin to be without gaps, and the running digest there.
+    last : Row or None
+        The last row.
+    digest : bytes
+        The running digest after it.
+    at_head : bytes
+        The running digest after the record that the head knows as the last.
     retired_seqs : sequence of int
         The first record of each operation that was left out; empty if the whole was read.
     """
 
     con: duckdb.DuckDBPyConnection
-    rows: list[Row]
     records: list[Record]
-    begin: HeadState = WHOLE
+    last: Row | None
+    digest: bytes
+    at_head: bytes
     retired_seqs: Sequence[int] = ()
 
 
-def open_tables(path: Path, run: str, trusted: HeadState | None = None) -> Found:
+def open_tables(
+    path: Path, run: str, head: HeadState | None = None, *, whole: bool = True
+) -> Found:
     """Connect, check the version, make the tables if they are not there, read and check.
 
     Parameters
     ----------
-    trusted : HeadState, optional
-        What pins have retired is left out, if what remains agrees with this. Without it, the
-        whole is read.
+    head : HeadState, optional
+        What the records are to be compared with.
+    whole : bool
+        Otherwise what pins have retired is left out, if what remains agrees with the head.
     """
     sql = queries("journal")
     con = connect(path)
@@ -64,14 +82,44 @@ def open_tables(path: Path, run: str, trusted: HeadState | None = None) -> Found
             con.execute(sql["insert_meta"], {"version": SCHEMA_VERSION})
             con.execute("COMMIT")
             con.execute(sql["checkpoint"])
-        part = None if trusted is None else read_part(con)
-        if part is not None and part.agrees(trusted):
-            return Found(con, part.rows, records_of(part.rows), part.begin, part.retired_seqs)
-        rows = read_rows(con)
-        return Found(con, rows, records_of(rows))
+        part = None if whole or head is None else read_part(con)
+        if part is not None and part.agrees(head):
+            digests = _digests(part.begin, part.rows, head)
+            return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
+        return _read_in_parts(con, head)
     except BaseException:
         con.close()
         raise
+
+
+def _digests(
+    begin: HeadState, rows: Sequence[RawRow], head: HeadState | None
+) -> tuple[bytes, bytes]:
+    """Give the running digest after these rows, and at the head's last record if it is there."""
+    rows = [row for row in rows if row[0] > begin.seq]
+    until = 0 if head is None else max(0, head.seq - begin.seq)
+    if until > len(rows):
+        return chain_all(begin.digest, rows), begin.digest
+    at_head = chain_all(begin.digest, rows[:until])
+    return chain_all(at_head, rows[until:]), at_head
+
+
+def _read_in_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None) -> Found:
+    """Read and check all records; of the rows only some are held at a time, as they are large."""
+    found = con.execute(queries("journal")["all_records"])
+    records, digest, at_head, last = list[Record](), START, START, None
+    while rows := found.fetchmany(_PART):
+        begin = HeadState(len(records), digest)
+        if [row[0] for row in rows] != list(range(begin.seq + 1, begin.seq + 1 + len(rows))):
+            whole = read_rows(con)  # in another order: rare
+            return Found(con, records_of(whole), whole[-1], *_digests(WHOLE, whole, head))
+        check_epochs(rows if last is None else [last, *rows])
+        digest, here = _digests(begin, rows, head)
+        if head is not None and begin.seq < head.seq <= begin.seq + len(rows):
+            at_head = here
+        records += records_of(rows)
+        last = rows[-1]
+    return Found(con, records, None if last is None else Row(*last), digest, at_head)
 
 
 def read_rows(con: duckdb.DuckDBPyConnection) -> list[Row]:

@@ -7,26 +7,29 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from durable_nb.model import retiring
 from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
+    EFFECTS,
     RUN_STATUS,
     Effect,
     Kind,
     Outcome,
     RunStatus,
 )
-from durable_nb.model.pins import Carried, is_retired
+from durable_nb.model.pins import Carried, add_totals, is_retired
 from durable_nb.model.records import RUN, Record
-from durable_nb.model.spending import NOTHING_SPENT, Totals
+from durable_nb.model.spending import NO_BILL, NOTHING_SPENT, Totals, total_of
 from durable_nb.model.state import RESULT, OperationState, nothing
 
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
 OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
+_FIRST_SEQ: Final = attrgetter("first_seq")
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 
@@ -121,46 +124,68 @@ class Fold:
 
     def _with(self, records: Iterable[Record]) -> Fold:
         for record in records:
-            self.apply(record)
+            self._take(record)
+        # added up once, and not moved from each record to the next
+        bills = ((s.bill, op in self.containers) for op, s in self.operations.items())
+        self.spending = add_totals([*(c.totals for c in self.carried.values()), total_of(bills)])
         return self
 
     def apply(self, record: Record) -> OperationState | None:
         """Take one more record in; give the operation's new state, if it is about one."""
-        self.last_seq = max(self.last_seq, record.seq)
-        self.updated = record.ts
-        if record.op == RUN:
-            self._apply_run(record)
-            return None
-        state = self.operations.get(record.op)
-        if state is None and is_retired(record.op, self.carried):
-            return None  # a late remark: the history has it
-        if state is None:
-            effect = Effect(record.body.get("effect", Effect.EXTERNAL))
-            state = OperationState(record.op, record.seq, effect)
-            insort(self._first_seqs, record.seq)
-            self.operations[record.op] = state
-            if record.op.rpartition("/")[0] not in self.containers:
-                self.spending = self.spent_above(record.op)
-            self._put_below(record.op)
-        if record.kind in _DECISIONS and record.body.get("actor") != "policy":
-            for facet, _, after, old, new in record.body.get("rows") or ():
-                if not facet.startswith(OWN_FACETS):
-                    self.decided[facet, old, new] = record.kind
-                if facet == ACCOUNT and old == (self.terms.get(ACCOUNT) or [""])[0]:
-                    # another one is the run's once a person has said so
-                    self.terms[ACCOUNT] = [new, after]
-        if record.kind is Kind.SIGNALLED and record.body.get("held"):
-            self.held.pop(str(record.body.get("name")), None)  # this wait has taken it
-        bill = state.bill
-        state = self.operations[record.op] = state.apply(record)
-        if state.bill is not bill:
-            inner = record.op in self.containers
+        op, old = record.op, self.operations.get(record.op)
+        if old is None and "/" in op and not is_retired(op, self.carried):
+            self.spending = self.spent_above(op)
+        state = self._take(record)
+        bill = NO_BILL if old is None else old.bill
+        if state is not None and state.bill is not bill:
+            inner = op in self.containers
             self.spending = self.spending.moved(
                 bill.share(container=inner), state.bill.share(container=inner)
             )
-        if record.kind is Kind.PINNED and self._retires:
+        return state
+
+    def _take(self, record: Record) -> OperationState | None:
+        """Take one more record in, without the total of what is spent."""
+        op, kind = record.op, record.kind
+        self.last_seq = max(self.last_seq, record.seq)
+        self.updated = record.ts
+        if op == RUN:
+            self._apply_run(record)
+            return None
+        state = self.operations.get(op)
+        if state is None:
+            if self.carried and is_retired(op, self.carried):
+                return None  # a late remark: the history has it
+            effect = EFFECTS[record.body.get("effect", Effect.EXTERNAL)]
+            state = OperationState(op, record.seq, effect)
+            self._count_row(record.seq)
+            if "/" in op:
+                self._put_below(op)
+        if kind in _DECISIONS and record.body.get("actor") != "policy":
+            self._decide(record)
+        if kind is Kind.SIGNALLED and record.body.get("held"):
+            self.held.pop(str(record.body.get("name")), None)  # this wait has taken it
+        state = self.operations[op] = state.apply(record)
+        if kind is Kind.PINNED and self._retires:
             self._retire(record)
         return state
+
+    def _count_row(self, seq: int) -> None:
+        """Note when an operation began; two threads may fold theirs in another order."""
+        seqs = self._first_seqs
+        if not seqs or seq > seqs[-1]:
+            seqs.append(seq)
+        else:
+            insort(seqs, seq)
+
+    def _decide(self, record: Record) -> None:
+        """Remember what a person decided about a change."""
+        for facet, _, after, old, new in record.body.get("rows") or ():
+            if not facet.startswith(OWN_FACETS):
+                self.decided[facet, old, new] = record.kind
+            if facet == ACCOUNT and old == (self.terms.get(ACCOUNT) or [""])[0]:
+                # another one is the run's once a person has said so
+                self.terms[ACCOUNT] = [new, after]
 
     def _put_below(self, op: str) -> None:
         """Note what an operation is below of."""
@@ -265,7 +290,7 @@ class Fold:
 
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
-        return sorted(self.operations.values(), key=lambda s: s.first_seq)
+        return sorted(self.operations.values(), key=_FIRST_SEQ)
 
     @property
     def salt(self) -> str:

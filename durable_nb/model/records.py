@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from durable_nb.model.outcomes import Kind
 
@@ -29,9 +29,10 @@ class Draft:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One transition of one operation (or, with `op == ""`, of the run).
+
+    A named tuple, and no dataclass: a long run is loaded in less time.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ for each record that is loaded, and that takes a fifth of the time.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +59,10 @@ def _units(amount: float | None, per: int = 1) -> int:
     return round(amount * per)
 
 
+#: Neither dollars nor tokens.
+_NONE: Final = (0, 0)
+
+
 class Bill(NamedTuple):
     """What the attempts of one operation have cost.
 
@@ -85,8 +90,8 @@ class Bill(NamedTuple):
     busy: int = 0
     under_way: bool = False
     lost: int = 0
-    reserved: tuple[int, int] = (0, 0)
-    estimated: tuple[int, int] = (0, 0)
+    reserved: tuple[int, int] = _NONE
+    estimated: tuple[int, int] = _NONE
 
     def after(self, record: Record) -> Bill:
         """Give the bill after one more record of the operation."""
@@ -94,12 +99,15 @@ class Bill(NamedTuple):
         if body.get("wait"):
             return self  # somebody else decides it: nothing was called
         if kind is Kind.INTENDED:
-            return self._replace(
-                calls=self.calls + 1,
-                under_way=True,
-                lost=self.lost + self.under_way,
-                reserved=(0, 0),
-                estimated=_sum(self.estimated, self.reserved),
+            return Bill(
+                self.usd,
+                self.tokens,
+                self.calls + 1,
+                self.busy,
+                True,
+                self.lost + self.under_way,
+                _NONE,
+                _sum(self.estimated, self.reserved),
             )
         if kind is Kind.RESERVED and self.under_way:
             more = _units(body.get("usd"), _PER_USD), _units(body.get("tokens"))
@@ -119,13 +127,15 @@ class Bill(NamedTuple):
             0 if nothing or usd is not None else self.reserved[0],
             0 if nothing or tokens is not None else self.reserved[1],
         )
-        return self._replace(
-            usd=self.usd if usd is None else (self.usd or 0) + _units(usd, _PER_USD),
-            tokens=self.tokens if tokens is None else (self.tokens or 0) + _units(tokens),
-            busy=self.busy + _units(record.body.get("duration_s"), _PER_S),
-            under_way=False,
-            reserved=(0, 0),
-            estimated=_sum(self.estimated, left),
+        return Bill(
+            self.usd if usd is None else (self.usd or 0) + _units(usd, _PER_USD),
+            self.tokens if tokens is None else (self.tokens or 0) + _units(tokens),
+            self.calls,
+            self.busy + _units(record.body.get("duration_s"), _PER_S),
+            False,
+            self.lost,
+            _NONE,
+            _sum(self.estimated, left),
         )
 
     def share(self, *, container: bool) -> Totals:
@@ -151,6 +161,8 @@ NO_BILL: Final = Bill()
 
 
 def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    if other == _NONE:
+        return one
     return one[0] + other[0], one[1] + other[1]
 
 
@@ -212,3 +224,17 @@ class Totals(NamedTuple):
 
 #: Of a run that has not begun anything.
 NOTHING_SPENT: Final = Totals()
+
+
+def total_of(bills: Iterable[tuple[Bill, bool]]) -> Totals:
+    """Add up the shares of many bills, each with whether it is a container's."""
+    plain, busy, vague, total = 0, 0, 0, NOTHING_SPENT
+    for bill, container in bills:
+        if bill.usd is bill.tokens is None and bill.estimated is bill.reserved is _NONE:
+            if not container:  # in one go: most have said nothing beyond how long they took
+                plain += bill.calls
+                busy += bill.busy
+                vague += bill.under_way + bill.lost
+        else:
+            total = total.moved(NOTHING_SPENT, bill.share(container=container))
+    return total.moved(NOTHING_SPENT, Totals(calls=plain, busy=busy, vague=vague))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from types import ModuleType
 from typing import Any, Final
 
@@ -108,9 +108,10 @@ class Facts:
 
     def packed(self) -> tuple[Any, ...]:
         """Give it as a literal that can stand in source code."""
-        own = self.source.own
-        bare = astuple(replace(self.source, own=_NONE))[:-1]
-        carried = (own.digest, own.shown, astuple(own.reads))
+        source, own = self.source, self.source.own
+        bare = tuple(getattr(source, f.name) for f in fields(source))[:-1]
+        reads = tuple(getattr(own.reads, f.name) for f in fields(own.reads))
+        carried = (own.digest, own.shown, reads)
         return (bare, carried, self.defines, dict(self.refused), self.imports, self.stars)
 
     @classmethod

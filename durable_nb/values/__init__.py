@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from durable_nb.values.artifacts import DiskArtifacts, mend_index
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from durable_nb.values.digests import digest
 from durable_nb.values.errors import (
     ArtifactDamaged,
@@ -22,6 +24,9 @@ from durable_nb.values.registry import Registry, default_registry, register_code
 from durable_nb.values.secrets import find_secret
 from durable_nb.values.signing import is_signed, sign
 from durable_nb.values.text import Artifacts, decode, encode, round_trip, text_refs
+
+if TYPE_CHECKING:
+    from durable_nb.values.artifacts import DiskArtifacts, mend_index
 
 __all__ = [
     "ArtifactDamaged",
@@ -56,3 +61,11 @@ __all__ = [
     "text_refs",
     "write_literal",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Bring diskcache and sqlite3 where they are used first: opening a run does."""
+    if name not in {"DiskArtifacts", "mend_index"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module("durable_nb.values.artifacts"), name)
+    return found

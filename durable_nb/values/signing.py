@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 _KEY_BYTES: Final = 32
 
 
 def key_file() -> Path:
     """Give where this user's key is: the user's data folder, by the system's own custom."""
+    import platformdirs  # with the first signature, and not with the package
+
     return platformdirs.user_data_path("durable_nb") / "signing-key"
 
 
