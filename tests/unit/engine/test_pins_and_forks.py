@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import durable_nb as dnb
+from durable_nb.engine.measures import measure
 from durable_nb.journal import Head, open_journal
 from durable_nb.model.fold import Fold
 
@@ -186,21 +187,16 @@ def test_a_report_counts_what_is_retired_as_what_it_was(open_run, effects):
     with open_run() as run:
         with run.pinned("turns", 0) as loop:
             run.step("whole", effect="none").call(inner)
-            before = run.report()
+            before = measure(run.fold, run.committed(), frozenset(), None)
             loop.pin(1)
-        after = run.report()
+        after = measure(run.fold, run.committed(), frozenset(), None)
     with open_run() as run:
-        resumed = run.report()
-    names = [
-        {
-            (line.about, name): value
-            for line in report.lines
-            for name, value in line.numbers.items()
-            if name in {"attempts", "body_s", "failed"}
-        }
-        for report in (before, after, resumed)
-    ]
-    assert names[0].keys() == names[1].keys()
+        resumed = measure(run.fold, run.committed(), frozenset(), None)
+    for found in (before, after, resumed):
+        assert (set(found.names), set(found.outside)) == ({"small"}, {"turns#1/whole#1"})
+        assert (found.measured, found.failed, found.cut_short) == (2, 0, 0)
+    assert (before.replayed.total(), after.replayed.total(), resumed.replayed.total()) == (1, 1, 1)
+    assert after.body_s == before.body_s
 
 
 def test_runs_with_pins_are_compared_with_what_they_have_retired(

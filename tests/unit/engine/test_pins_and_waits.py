@@ -93,7 +93,7 @@ def test_a_held_signal_that_a_stretch_has_taken_is_not_there_a_second_time(open_
             with pytest.raises(dnb.SignalPending):
                 turn(run, loop)
     with open_run() as run:
-        assert "turns#1/signal[go]#1" not in run.fold.operations
+        assert "turns#1/wait_for[go]#1" not in run.fold.operations
         assert run.fold.held == whole(run).held == {}
         with run.pinned("turns", []) as loop, pytest.raises(dnb.SignalPending):
             turn(run, loop)
