@@ -68,6 +68,8 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
         if message.verb == "signal" and (known := _sent(run, message.id)) is not None:
             return document(run, known)
         return perform(run, message.verb, "", message.arguments)
+    if message.verb in ASKING:  # also about what a pin has retired
+        return perform(run, message.verb, message.op, message.arguments)
     state, _ = settle.find(run, message.op)
     if state.last.get("message") == message.id:  # its owner was killed before it could answer
         done = Done(str(state.kind), "it was recorded already", run.view(state))
@@ -75,7 +77,7 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if message.seen is not None:
         seen = replace(run.view(state), last_seq=message.seen)
         return perform(run, message.verb, seen, message.arguments)
-    if message.verb not in ASKING and state.started and state.started > message.ts:
+    if state.started and state.started > message.ts:
         why = "it was begun again after this was sent. Look again."
         raise VerdictRefused(state.id, message.verb, why)
     return perform(run, message.verb, state.id, message.arguments)

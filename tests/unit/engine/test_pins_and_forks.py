@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.child import Child
 
 import durable_nb as dnb
 from durable_nb.engine.measures import measure
@@ -173,8 +174,41 @@ def test_the_audit_and_the_history_have_what_is_retired_once(open_run, original,
             op: ["intended", "completed"] if "/" in op else ["pinned"] for op in ids
         }
         assert list(run.history("turns#1/act#1")["kind"]) == ["intended", "completed"]
-    at_rest = dnb.watch("r", store=tmp_path / "store").audit()
-    assert list(at_rest["id"]) == ids
+    at_rest = dnb.watch("r", store=tmp_path / "store")
+    assert list(at_rest.audit()["id"]) == ids
+    assert list(at_rest.history("turns#1/act#1")["kind"]) == ["intended", "completed"]
+    for verb in (at_rest.get, at_rest.confirm, at_rest.dependants):
+        with pytest.raises(dnb.OperationMissing, match="was retired by a pin"):
+            verb("turns#1/act#1")
+    with pytest.raises(dnb.OperationMissing, match="no operation 'turns#9/act#1'"):
+        at_rest.history("turns#9/act#1")
+
+
+HELD = """
+import sys
+import time
+
+import durable_nb as dnb
+
+run = dnb.open_run("r", store=sys.argv[1])
+with run.pinned("turns", 0) as loop:
+    run.step("act").call(str, "x")
+    loop.pin(1)
+print("waiting", flush=True)
+time.sleep(120)
+"""
+
+
+def test_the_owner_in_another_process_tells_of_what_is_retired(tmp_path):
+    """Its history, and a fork at it, are asked for like those of anything else."""
+    program = tmp_path / "program.py"
+    program.write_text(HELD)
+    with Child(program, tmp_path / "store") as child:
+        assert child.first_line() == "waiting\n"
+        run = dnb.watch("r", store=tmp_path / "store")
+        assert list(run.history("turns#1/act#1")["kind"]) == ["intended", "completed"]
+        assert run.fork("what-if", at="turns#1/act#1").operations == ()
+        child.kill()
 
 
 def test_a_report_counts_what_is_retired_as_what_it_was(open_run, effects):
