@@ -65,7 +65,7 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if not message.op:
         if message.verb not in WHOLE:
             raise ValueError(f"{message.verb!r} needs an operation")
-        if message.verb == "signal" and (known := _sent(run, message.id)) is not None:
+        if message.verb == "signal" and (known := _sent(run, message)) is not None:
             return document(run, known)
         return perform(run, message.verb, "", message.arguments)
     if message.verb in ASKING:  # also about what a pin has retired
@@ -83,14 +83,18 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     return perform(run, message.verb, state.id, message.arguments)
 
 
-def _sent(run: Run, message: str) -> Done | None:
+def _sent(run: Run, message: Message) -> Done | None:
     """Tell what a signal by name has done, where its owner was killed before it could answer."""
-    said = "it was recorded already"
+    said, folded = "it was recorded already", run.fold
     for state in run.states():
-        if state.last.get("message") == message:
+        if state.last.get("message") == message.id:
             return Done(str(state.kind), said, run.view(state))
-    held = any(body.get("message") == message for body in run.fold.held.values())
-    return Done("held", said, None) if held else None
+    if any(body.get("message") == message.id for body in folded.held.values()):
+        return Done("held", said, None)
+    if folded.carried and message.ts < folded.openings[-1].ts:  # what took it may be retired
+        if any(record.body.get("message") == message.id for record in run.committed()):
+            return Done("signalled", said, None)
+    return None
 
 
 def _at_once(job: Callable[[], None]) -> None:

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import durable_nb as dnb
+from durable_nb.engine import inbox
 from durable_nb.engine.store import open_run as open_with
 from durable_nb.engine.trajectory import Clock
+from durable_nb.journal import Inbox
 from durable_nb.model.fold import Fold
 
 
@@ -159,3 +161,28 @@ def test_a_rejection_that_the_loop_handles_is_history_at_the_pin(open_run):
         assert loop.state == "refused"
         rows = run.history("turns#1/approval[Go?]#1")
         assert list(rows["kind"]) == ["intended", "rejected"]
+
+
+def test_a_signal_whose_owner_was_killed_before_it_could_answer_is_not_sent_twice(open_run):
+    """Its message is still there, and what it did is retired: it is answered, and no more."""
+    with open_run() as run:
+        box = Inbox(run.folder)
+        with run.pinned("turns", []) as loop:
+            with pytest.raises(dnb.SignalPending):
+                run.wait_for("go")
+            said = {"actor": "ada", "arguments": {"name": "go", "value": "1"}}
+            sent = box.send("signal", said)
+            (message,) = box.folder.glob(f"*{sent}*.json")
+            text = message.read_text()
+            inbox.drain(run)
+            assert run.wait_for("go") == 1
+            loop.pin([1])
+    for answer in box.folder.rglob(f"*{sent}*"):
+        answer.unlink()
+    message.write_text(text)
+
+    with open_run() as run:
+        assert box.answer_to(sent, 0)["said"] == "it was recorded already"
+        assert run.fold.held == {}
+        with run.pinned("turns", []), pytest.raises(dnb.SignalPending):
+            run.wait_for("go")
