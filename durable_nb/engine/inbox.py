@@ -91,10 +91,11 @@ def _sent(run: Run, message: Message) -> Done | None:
             return Done(str(state.kind), said, run.view(state))
     if any(body.get("message") == message.id for body in folded.held.values()):
         return Done("held", said, None)
-    if folded.carried and message.ts < folded.openings[-1].ts:  # what took it may be retired
-        if any(record.body.get("message") == message.id for record in run.committed()):
-            return Done("signalled", said, None)
-    return None
+    if not folded.carried or message.ts >= folded.openings[-1].ts:
+        return None
+    whole = run.committed()  # what took it may be retired
+    known = any(record.body.get("message") == message.id for record in whole)
+    return Done("signalled", said, None) if known else None
 
 
 def _at_once(job: Callable[[], None]) -> None:

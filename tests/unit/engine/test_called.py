@@ -218,6 +218,13 @@ def a_file_that_it_made(w: World) -> None:
     w.kernel(lambda w: w.does(one, effect="none", inputs={}))
 
 
+def files_from_now_on(w: World) -> None:
+    path = w.root / "some.txt"
+    path.write_text("1")
+    for files in ({}, {"uses": [path]}, {}, {"produces": [path]}):
+        w.kernel(lambda w, files=files: w.does(one, 1, inputs={}, effect="none", **files))
+
+
 def an_artifact_lost(w: World) -> None:
     w.kernel(lambda w: w.does(big))
     for path in (w.root / "store" / "r" / "artifacts").rglob("*.val"):
@@ -434,6 +441,7 @@ SITUATIONS = {
     "a wait of that name": a_wait_of_that_name,
     "a file that it uses": a_file_that_it_uses,
     "a file that it made": a_file_that_it_made,
+    "files from now on": files_from_now_on,
     "an artifact lost": an_artifact_lost,
     "a class that is gone": a_class_that_is_gone,
     "something else unknown": something_else_unknown,
