@@ -12,6 +12,7 @@ from durable_nb.engine.examination import Examination
 from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.report import refuse_damaged
 from durable_nb.engine.verify import examined
+from durable_nb.model.fold import Fold
 from durable_nb.values.survey import Survey
 
 
@@ -40,7 +41,7 @@ def _of(exam: Examination) -> Recorded:
         name=exam.name,
         folder=exam.folder,
         records=exam.records,
-        fold=exam.fold,
+        fold=Fold.whole(exam.records),
         artifacts=exam.survey or Survey(exam.scratch / "none", exam.scratch),
         now=datetime.now(UTC),
     )

@@ -84,44 +84,52 @@ class Call:
     def recorded(self) -> Any:
         """Give the recorded result, if all that it stands on is as it was; else `MISSING`."""
         run = self.run
-        state = run.fold.operations.get(self.id)
-        if state is None or state.kind is not _COMPLETED or state.asked or state.wait:
-            return MISSING
-        options, basis = self.options, state.basis
-        if basis.get("facets") != self.known.digest or "produced" in basis:
-            return MISSING
-        if options.uses or options.produces:
-            return MISSING
         try:
+            state = run.fold.operations.get(self.id)
+            if state is None or state.kind is not _COMPLETED or state.asked or state.wait:
+                return MISSING
+            options, basis = self.options, state.basis
+            if basis.get("facets") != self.known.digest or "produced" in basis:
+                return MISSING
+            if options.uses or options.produces or not run.is_open or run.is_live(self.id):
+                return MISSING
             with self._looking:
                 if run.digests(self.inputs, self.id) != basis.get("inputs"):
                     return MISSING
                 value = recorded_value(run, state)
+            was_replayed(run, state)
+            return value
         except BaseException as stop:
             if isinstance(stop, Exception | ResultNotLoadable):
                 return MISSING  # the operation meets it too, and says what it means
-            with run.lock:
-                self.scope.give_back(parse(self.id), self._origin)
+            self.give_back()
             raise
-        was_replayed(run, state)
-        return value
+
+    def give_back(self) -> None:
+        """Let the next call be this one: it was stopped before it gave or began anything."""
+        with self.run.lock:
+            self.scope.give_back(parse(self.id), self._origin)
 
     def __call__(self) -> Operation:
         """Make an attempt, with the files as they are by now."""
         looking = self._looking
-        with looking:
-            made = Operation(
-                self.run,
-                self.scope,
-                self.id,
-                self.options,
-                self.inputs,
-                self.run.with_files(self.options, self.known),
-                self._code,
-                self._origin,
-                self._lineage,
-                self._advice,
-            )
+        try:
+            with looking:
+                made = Operation(
+                    self.run,
+                    self.scope,
+                    self.id,
+                    self.options,
+                    self.inputs,
+                    self.run.with_files(self.options, self.known),
+                    self._code,
+                    self._origin,
+                    self._lineage,
+                    self._advice,
+                )
+        except BaseException:
+            self.give_back()
+            raise
         if self.independent:
             made.branch = self.id
         made.time.looking_s = looking.take()

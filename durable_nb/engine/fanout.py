@@ -14,6 +14,7 @@ from durable_nb.engine.context import Frame, frame_of
 from durable_nb.engine.entered import STOPS
 from durable_nb.engine.options import Options
 from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async, refuse_timeout
+from durable_nb.model.control import ApprovalPending, SignalPending, TimerPending
 from durable_nb.model.errors import (
     DurableSignal,
     IncompatibleCheckpoint,
@@ -29,7 +30,14 @@ _Make = Callable[[], "Operation"]
 _Stops = Callable[[BaseException], bool]
 
 #: Signals that are about one item, so that independent ones begin all the same.
-_OF_ONE: Final = (UnknownOutcome, IncompatibleCheckpoint, ResultNotLoadable)
+_OF_ONE: Final = (
+    UnknownOutcome,
+    IncompatibleCheckpoint,
+    ResultNotLoadable,
+    ApprovalPending,
+    SignalPending,
+    TimerPending,
+)
 
 #: Name of the threads that the engine starts: a run is not closed while one is at work.
 _THREADS = "durable_nb_map"

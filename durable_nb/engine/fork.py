@@ -28,7 +28,8 @@ from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.state import OperationState
 
-#: Records of the run that speak of the original itself: its birth, its owners and its folder.
+#: Records of the run that speak of the original itself: its birth, its owners, its folder, and
+#: whether a person wants it to stand still.
 _ITS_OWN: Final = frozenset(
     {
         Kind.BORN,
@@ -38,8 +39,12 @@ _ITS_OWN: Final = frozenset(
         Kind.FAILED,
         Kind.FINISHED,
         Kind.ADOPTED,
+        Kind.PAUSED,
+        Kind.UNPAUSED,
     }
 )
+#: Records of the run that came from outside at their moment: a fork of an earlier one awaits them.
+_SENT: Final = frozenset({Kind.SIGNALLED, Kind.CONTESTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +207,9 @@ def prefix(records: tuple[Record, ...], fold: Fold, at: OperationState | None) -
     """
     for record in records:
         if record.op == RUN:
-            if record.kind not in _ITS_OWN and (shared := _without_grant(record)):
+            sent = record.kind in _SENT and at is not None and record.seq > at.first_seq
+            own = record.kind in _ITS_OWN or sent
+            if not own and (shared := _without_grant(record)):
                 yield shared
         elif at is None:
             yield record

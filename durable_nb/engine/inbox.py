@@ -65,9 +65,11 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if not message.op:
         if message.verb not in WHOLE:
             raise ValueError(f"{message.verb!r} needs an operation")
-        if message.verb == "signal" and (known := _sent(run, message.id)) is not None:
+        if message.verb == "signal" and (known := _sent(run, message)) is not None:
             return document(run, known)
         return perform(run, message.verb, "", message.arguments)
+    if message.verb in ASKING:  # also about what a pin has retired
+        return perform(run, message.verb, message.op, message.arguments)
     state, _ = settle.find(run, message.op)
     if state.last.get("message") == message.id:  # its owner was killed before it could answer
         done = Done(str(state.kind), "it was recorded already", run.view(state))
@@ -75,20 +77,25 @@ def _judge(run: Run, message: Message) -> dict[str, Any]:
     if message.seen is not None:
         seen = replace(run.view(state), last_seq=message.seen)
         return perform(run, message.verb, seen, message.arguments)
-    if message.verb not in ASKING and state.started and state.started > message.ts:
+    if state.started and state.started > message.ts:
         why = "it was begun again after this was sent. Look again."
         raise VerdictRefused(state.id, message.verb, why)
     return perform(run, message.verb, state.id, message.arguments)
 
 
-def _sent(run: Run, message: str) -> Done | None:
+def _sent(run: Run, message: Message) -> Done | None:
     """Tell what a signal by name has done, where its owner was killed before it could answer."""
-    said = "it was recorded already"
+    said, folded = "it was recorded already", run.fold
     for state in run.states():
-        if state.last.get("message") == message:
+        if state.last.get("message") == message.id:
             return Done(str(state.kind), said, run.view(state))
-    held = any(body.get("message") == message for body in run.fold.held.values())
-    return Done("held", said, None) if held else None
+    if any(body.get("message") == message.id for body in folded.held.values()):
+        return Done("held", said, None)
+    if not folded.carried or message.ts >= folded.openings[-1].ts:
+        return None
+    whole = run.committed()  # what took it may be retired
+    known = any(record.body.get("message") == message.id for record in whole)
+    return Done("signalled", said, None) if known else None
 
 
 def _at_once(job: Callable[[], None]) -> None:

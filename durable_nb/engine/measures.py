@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +136,8 @@ def measure(
         Of the kernel that executes the run now; `None` if nobody does.
     """
     found, open_attempts, silent = Measures(), set[str](), set[int]()
+    records = list(records)
+    containers = _containers(fold, records)
     for record in records:
         if record.op == RUN:
             _of_run(found, record, silent)
@@ -145,7 +147,7 @@ def measure(
             open_attempts.add(record.op)
         elif record.kind in ENDS:
             open_attempts.discard(record.op)
-            _of_attempt(found, fold, record)
+            _of_attempt(found, containers, record)
     found.cut_short += len(open_attempts - live)
     if own is not None:
         silent.discard(own.epoch)
@@ -154,6 +156,14 @@ def measure(
     found.untold += len(silent)
     _of_next_resume(found, fold)
     return found
+
+
+def _containers(fold: Fold, records: Iterable[Record]) -> Container[str]:
+    """Give what others are below of, what pins have retired included."""
+    if not fold.carried:
+        return fold.containers
+    ops = {record.op for record in records if record.op != RUN}
+    return {op[:end] for op in ops for end, c in enumerate(op) if c == "/"}
 
 
 def _of_run(found: Measures, record: Record, silent: set[int]) -> None:
@@ -174,14 +184,14 @@ def _of_run(found: Measures, record: Record, silent: set[int]) -> None:
         found.add_saved(body["saved"])
 
 
-def _of_attempt(found: Measures, fold: Fold, record: Record) -> None:
+def _of_attempt(found: Measures, containers: Container[str], record: Record) -> None:
     """Take in the end of an attempt."""
     body, op = record.body, record.op
     took, attempt = body.get("duration_s"), int(body.get("attempt") or 0)
     if took is None:  # a late result: its attempt has ended before
         return
     told = body.get("checkpoint_s")
-    container = op in fold.containers
+    container = op in containers
     seconds = took
     if container:
         seconds = body.get("outside_s", 0.0)

@@ -189,7 +189,7 @@ def check_scopes(op: Operation) -> None:
     """
     run = op.run
     needed = set(op.options.requires)
-    if run.fold.forked and op.options.effect is Effect.EXTERNAL:
+    if run.fold.forked and op.options.effect is not Effect.NONE:
         needed.add(OUTSIDE)
     missing = sorted(needed - set(run.scopes))
     if missing:

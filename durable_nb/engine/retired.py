@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.model.fold import Fold
+from durable_nb.model.identity import is_id
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.pins import Carried
+from durable_nb.model.pins import Carried, is_retired, stretch_of
+from durable_nb.model.spending import NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Retired:
         """Write it for other processes; "" where nothing is retired."""
         said = {"counts": dict(self.counts), "before": dict(self.before), "usd": self.usd}
         return json.dumps(said) if self.before else ""
+
+    def has(self, op: str) -> bool:
+        """Tell whether a pin has retired an operation of this identity."""
+        loops = {loop: Carried(n, 0, NOTHING_SPENT, {}) for loop, n in map(stretch_of, self.before)}
+        return is_id(op) and is_retired(op, loops)
 
     def note(self, op: str) -> list[str]:
         """Say what a pinned stretch stands for; nothing of other operations."""

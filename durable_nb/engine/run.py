@@ -30,7 +30,7 @@ from durable_nb.model.bases import lone_signal
 from durable_nb.model.errors import NestedEffect, names
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT
-from durable_nb.model.identity import identity
+from durable_nb.model.identity import identity, parse
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft
 
@@ -158,13 +158,18 @@ class Run(Spellings):
             seen = scope.observe(origin)
         if options.compensate is not None:
             self.undoing[taken] = options.compensate
-        if seen:
-            self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
         advice = "add `--effect none` to its %%durable line" if options.single else ""
         looking = Looking(self, scope)
-        with looking:
-            found = code()
-            known = self.gathered(options, found) if options.wait is None else FacetSet()
+        try:
+            if seen:
+                self.append(*(Draft(op, Kind.OBSERVED, {}) for op in seen), lazy=True)
+            with looking:
+                found = code()
+                known = self.gathered(options, found) if options.wait is None else FacetSet()
+        except BaseException:  # the next call is this one
+            with self.lock:
+                scope.give_back(parse(taken), origin)
+            raise
         looked = (code, found)
         call = Call(
             self, scope, taken, options, inputs, known, looked, looking, origin, lineage, advice

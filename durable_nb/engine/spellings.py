@@ -89,8 +89,8 @@ class Spellings(Waits):
         limit : int
             How many run at once.
         independent : bool
-            Whether each call is a branch of its own: an error, a doubt or a question of one item
-            does not keep the others from being called, now or on a resume.
+            Whether each call is a branch of its own: an error, a doubt, a question or a wait of
+            one item does not keep the others from being called, now or on a resume.
         **options
             Step options.
 

@@ -28,7 +28,7 @@ from durable_nb.journal import probe
 from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.mirror import MIRROR_FILE, prepare
 from durable_nb.journal.owner import Life
-from durable_nb.model.errors import OwnerRefused, RunHeld, RunMissing
+from durable_nb.model.errors import OperationMissing, OwnerRefused, RunHeld, RunMissing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,12 +115,27 @@ class Watched(Tables):
         ------
         OperationMissing
         """
-        return settle.pick(op, self.status_view().views)
+        seen = self.status_view()
+        try:
+            return settle.pick(op, seen.views)
+        except OperationMissing as missing:
+            if seen.retired.has(missing.op):
+                raise OperationMissing(missing.op, retired=True) from None
+            raise
 
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
-        told = self.ask("history", "" if op is None else self.get(op).id)["more"]["records"]
+        told = self.ask("history", "" if op is None else self._on_record(op))["more"]["records"]
         return [{**record, "ts": datetime.fromisoformat(record["ts"])} for record in told]
+
+    def _on_record(self, op: object) -> str:
+        """Give the identity of an operation; one that a pin has retired by its id alone."""
+        try:
+            return self.get(op).id
+        except OperationMissing as missing:
+            if missing.retired:
+                return missing.op
+            raise
 
     def facet_rows(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings."""

@@ -8,7 +8,7 @@ reads it. Where anything does not agree, the whole is read instead, which tells 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,6 +78,13 @@ def seal(shares: Sequence[list[Row]], digest: bytes, pending: Sequence[Row]) -> 
                 body = row.body[:-1] + f'{comma}"{CHAIN}":"{digest.hex()}"}}'.encode("ascii")
                 share[place] = row._replace(body=body)
             digest = chain(digest, share[place])
+
+
+def unsealed(record: Record) -> Mapping[str, Any]:
+    """Give the body of a record without what `seal` has put into it."""
+    if record.kind is not Kind.PINNED:
+        return record.body
+    return {name: said for name, said in record.body.items() if name != CHAIN}
 
 
 def read_part(con: duckdb.DuckDBPyConnection) -> Part | None:

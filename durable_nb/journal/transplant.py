@@ -17,6 +17,7 @@ import duckdb
 from durable_nb.journal.archive import sync_folder
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import Head, HeadState
+from durable_nb.journal.pins import seal, unsealed
 from durable_nb.journal.rows import (
     START,
     BadRow,
@@ -79,18 +80,24 @@ def plant(path: Path, head: Path, rows: Sequence[Row], end: HeadState, run: str)
 
 
 def renumbered(records: Iterable[Record]) -> list[Row]:
-    """Give the rows of records that were chosen from another journal: `seq` has no gaps again."""
-    return [
+    """Give the rows of records that were chosen from another journal: `seq` has no gaps again.
+
+    A pin among them says the running digest of what is before it here, and not there: else each
+    opening would read all that it has retired.
+    """
+    rows = [
         Row(
             seq,
             pack_op(record.op),
             record.kind.value,
             micros(record.ts),
             record.epoch,
-            pack_body(Draft(record.op, record.kind, record.body)),
+            pack_body(Draft(record.op, record.kind, unsealed(record))),
         )
         for seq, record in enumerate(records, start=1)
     ]
+    seal([rows], START, ())
+    return rows
 
 
 def end_of_rows(rows: Sequence[Row]) -> HeadState:

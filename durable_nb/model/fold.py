@@ -68,6 +68,8 @@ class Fold:
         What all attempts have cost, those of retired operations included.
     held : dict
         Signals that came before anything waited for them, by name.
+    signalled : bool
+        Whether any ever did.
     carried : dict
         What each loop has retired, by the loop's identity. No operation of that is in
         `operations`, however the records were loaded.
@@ -93,6 +95,7 @@ class Fold:
     containers: dict[str, set[str]] = field(default_factory=dict)
     spending: Totals = NOTHING_SPENT
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    signalled: bool = False
     carried: dict[str, Carried] = field(default_factory=dict)
     dropped: tuple[OperationState, ...] = ()
     _first_seqs: array[int] = field(default_factory=lambda: array("q"))
@@ -203,13 +206,19 @@ class Fold:
             self.decided[facet, old, new] = Kind(kind)
         if record.body.get(ACCOUNT):
             self.terms[ACCOUNT] = record.body[ACCOUNT]
+        if "held" in record.body:
+            self.held = {n: said for n, said in self.held.items() if n in record.body["held"]}
 
     def decisions(self) -> dict[str, Any]:
-        """Give what a pin repeats of what was decided: some of it may be retired by the pin."""
-        if not self.decided:
-            return {}
-        told = [[*change, str(kind)] for change, kind in self.decided.items()]
-        return {"decided": told, ACCOUNT: self.terms.get(ACCOUNT)}
+        """Give what a pin repeats of what was decided: some of it may be retired by the pin.
+
+        So may the wait be that has taken a signal, which is held by a record of the run.
+        """
+        told: dict[str, Any] = {"held": sorted(self.held)} if self.signalled else {}
+        if self.decided:
+            rows = [[*change, str(kind)] for change, kind in self.decided.items()]
+            told |= {"decided": rows, ACCOUNT: self.terms.get(ACCOUNT)}
+        return told
 
     def retired(self, op: str) -> bool:
         """Tell whether a pin has retired an operation of this identity."""
@@ -268,7 +277,7 @@ class Fold:
             case Kind.GRANTED:
                 self._grant(record.body)
             case Kind.SIGNALLED:
-                self.held[str(record.body["name"])] = record.body
+                self.held[str(record.body["name"])], self.signalled = record.body, True
             case _:
                 pass
 

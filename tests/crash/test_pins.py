@@ -6,6 +6,8 @@ import pytest
 from support.child import Bench
 from support.ledger import Ledger
 
+import durable_nb as dnb
+
 LOOP = """
 where, turns = more[0], int(more[1])
 if where == "inside":
@@ -133,3 +135,76 @@ def test_a_pin_waits_for_what_a_kill_left_unknown(
 
     assert seen == {"problem": "", "turn": 3, "state": 3}
     assert [ledger.count(f"act{n}") for n in range(3)] == [1, times, 1]
+
+
+ASKING = """
+where = more[0]
+if where == "asked":
+    die_at("turns#2/approval[Go?]#1", "intended", "after")
+elif where == "approved":
+    die_at("turns#2/act#1", "completed", "before")
+elif where == "pinned":
+    die_at("turns#2", "pinned", "after")
+
+def act(n):
+    ledger.add(f"act{n}")
+    return n
+
+with dnb.run("r", store=store) as run:
+    if "signal" in more:
+        run.signal("word", 7)
+    with run.pinned("turns", 0) as loop:
+        resumed = loop.turn
+        try:
+            while loop.state < 3:
+                if "signal" in more:
+                    run.wait_for("word")
+                if loop.state == 1:
+                    run.approval("Go?", {"turn": loop.state})
+                run.step("act", effect="idempotent").call(act, loop.state)
+                loop.pin(loop.state + 1)
+        except (dnb.ApprovalPending, dnb.SignalPending) as stop:
+            tell(pending=stop.op)
+    tell(resumed=resumed, state=loop.state, outcomes=outcomes(run))
+"""
+
+
+@pytest.mark.parametrize(("where", "resumed"), [("asked", 1), ("approved", 1), ("pinned", 2)])
+def test_an_approval_in_a_stretch_outlives_kills_and_is_asked_once(
+    bench: Bench, ledger: Ledger, where: str, resumed: int
+) -> None:
+    """Killed as it asks, in what follows the yes, or after the pin: one question, one yes."""
+    assert bench.run(ASKING, where).killed is (where == "asked")
+    seen = bench.run(ASKING, "go").ok().facts
+    assert seen["pending"] == "turns#2/approval[Go?]#1"
+    dnb.watch("r", store=bench.store).approve(seen["pending"])
+    if where != "asked":
+        assert bench.run(ASKING, where).killed
+
+    seen = bench.run(ASKING, "go").ok().facts
+
+    assert (seen["resumed"], seen["state"]) == (resumed, 3)
+    assert "pending" not in seen
+    rows = dnb.watch("r", store=bench.store).history("turns#2/approval[Go?]#1")
+    assert list(rows["kind"]) == ["intended", "approved"]
+    done = [what for what, _ in ledger.lines()]
+    assert done == ["act0", "act1", *(["act1"] if where == "approved" else []), "act2"]
+
+
+def test_a_signal_that_a_retired_turn_has_taken_is_not_taken_again_after_a_kill(
+    bench: Bench, ledger: Ledger
+) -> None:
+    """The next turn waits for its own, in the kernel that was killed and in the next one."""
+    seen = bench.run(ASKING, "go", "signal").ok().facts
+    assert (seen["pending"], seen["state"]) == ("turns#2/wait_for[word]#1", 1)
+    dnb.watch("r", store=bench.store).signal("word", 8)
+    dnb.watch("r", store=bench.store).signal("word", 9)
+
+    assert bench.run(ASKING.replace('run.signal("word", 7)', "pass"), "asked", "signal").killed
+    code = ASKING.replace('run.signal("word", 7)', "pass")
+    dnb.watch("r", store=bench.store).approve("turns#2/approval[Go?]#1")
+    seen = bench.run(code, "go", "signal").ok().facts
+
+    assert seen["state"] == 3
+    assert [what for what, _ in ledger.lines()] == ["act0", "act1", "act2"]
+    assert bench.run(code, "go", "signal").ok().facts["state"] == 3

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 import durable_nb as dnb
+from durable_nb.engine.context import frame_of
+from durable_nb.engine.options import Options
 
 
 def test_a_refused_call_is_made_again_as_the_same_operation(open_run, effects):
@@ -136,3 +138,28 @@ def test_bodies_that_were_cut_off_do_not_add_up(open_run):
             assert len(run.live) == 1
         assert run.step("next", effect="none").call(lambda: 1) == 1
         assert not run.live
+
+
+def test_a_call_with_an_input_that_has_no_digest_is_made_again_as_the_same_operation(
+    open_run, effects
+):
+    """It was refused before anything began, whether or not there is a record."""
+    for _ in range(2):
+        with open_run() as run:
+            with pytest.raises(TypeError, match="Nothing was run"):
+                run.step("pay").call(effects, object())
+            assert run.step("pay").call(effects, "pay") == 1
+            assert list(run.operations()["id"]) == ["pay#1"]
+
+
+def test_ctrl_c_while_the_code_of_a_call_is_looked_at_stops_no_other(open_run, effects):
+    """It took its place, and gives it back."""
+
+    def pressed():
+        raise KeyboardInterrupt
+
+    with open_run() as run:
+        with pytest.raises(KeyboardInterrupt):
+            run.operation(frame_of(run), "pay", Options(), inputs={}, code=pressed)
+        assert run.step("pay").call(effects, "pay") == 1
+        assert list(run.operations()["id"]) == ["pay#1"]
