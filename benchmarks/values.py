@@ -46,19 +46,13 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.engines.program import PAYLOAD
 from durable_nb import values
 
 #: Columns of the frame; its rows follow from its size.
 COLUMNS: Final = 10
 
-PLAIN: Final[Any] = {
-    "id": "re_1NmwGpLkdIwHu7ix",
-    "ok": True,
-    "items": [{"sku": f"A-{n:04}", "n": n, "price": n * 1.25, "tags": ["new"]} for n in range(5)],
-    "customer": {"name": "Zoë Müller", "mail": "zoe@example.org", "note": None},
-    "total": 118.75,
-    "next": {"cursor": "eyJpZCI6IDEyM30", "more": False},
-}
+PLAIN: Final[Any] = PAYLOAD
 
 TYPED: Final[Any] = {
     "id": "re_1NmwGpLkdIwHu7ix",
