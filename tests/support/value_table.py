@@ -37,7 +37,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pytest
 
 from support import value_classes as c
 
@@ -374,8 +373,3 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "function as key": ({deep: 1}, "result.key(<function>)", "function"),
     "function in a set": (frozenset({print}), "result{…}", "builtin_function_or_method"),
 }  # fmt: skip
-
-#: The names of `KEPT`; what takes seconds each time is left to the long run, and `test_case_68_71`.
-QUICKLY_KEPT = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "1,000 models" else name for name in KEPT
-]

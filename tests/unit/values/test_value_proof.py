@@ -18,8 +18,9 @@ from uuid import UUID
 import pandas as pd
 import pytest
 from support.memory_artifacts import MemoryArtifacts
+from support.quick_values import QUICKLY_KEPT
 from support.same_values import same
-from support.value_table import KEPT, QUICKLY_KEPT
+from support.value_table import KEPT
 
 from durable_nb import values
 from durable_nb.model.errors import NotRecordable

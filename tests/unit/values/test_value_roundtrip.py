@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import value_classes as c
+from support.quick_values import QUICKLY_KEPT
 from support.same_values import same
-from support.value_table import KEPT, QUICKLY_KEPT, deep
+from support.value_table import KEPT, deep
 
 from durable_nb import values
 
