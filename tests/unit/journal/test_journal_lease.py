@@ -70,8 +70,16 @@ def test_a_live_fork_child_does_not_keep_the_lease(start, tmp_path):
 import multiprocessing
 journal = opened()
 journal.append([draft(1)])
-process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+forking = multiprocessing.get_context("fork")
+at_work = forking.Event()
+
+def work():
+    at_work.set()
+    time.sleep(60)
+
+process = forking.Process(target=work)
 process.start()
+at_work.wait()  # a child that has not run yet has had no time to close anything
 say(process.pid)
 """
         + WAIT
