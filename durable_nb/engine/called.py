@@ -93,6 +93,8 @@ class Call:
                 return MISSING
             if options.uses or options.produces or not run.is_open or run.is_live(self.id):
                 return MISSING
+            if not run.is_durable(state):
+                return MISSING
             with self._looking:
                 if run.digests(self.inputs, self.id) != basis.get("inputs"):
                     return MISSING

@@ -285,6 +285,8 @@ def was_replayed(run: Trajectory, state: OperationState) -> None:
 def replay(op: Operation, state: OperationState) -> None:
     """Give the operation its recorded result, or raise its recorded failure."""
     run = op.run
+    if not run.is_durable(state):  # a task recorded it, and its commit has failed or is to come
+        run.make_durable()
     was_replayed(run, state)
     if state.failed:
         op.has_failed = True

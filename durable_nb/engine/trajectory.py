@@ -214,6 +214,20 @@ class Trajectory:
                 self._named.discard(named(op))
         self.stale = deque(op for op in self.stale if op in self.fold.operations)
 
+    def is_durable(self, state: OperationState) -> bool:
+        """Tell whether all that is recorded of an operation is on disk; lazy records may not be."""
+        return state.last_seq <= self._journal.durable_seq
+
+    def make_durable(self) -> None:
+        """Bring what was recorded lazily to the disk.
+
+        Raises
+        ------
+        JournalUnwritable
+            It could not be written; the next commit tries again.
+        """
+        self._journal.flush()
+
     def tidy(self) -> None:
         """Keep what the next opening has to read short; costs nothing most of the time."""
         self._journal.tidy()

@@ -109,6 +109,11 @@ class DuckDBJournal:
         """The last place given out, lazy records included."""
         return self._durable + len(self._pending)
 
+    @property
+    def durable_seq(self) -> int:
+        """The last record that is on disk."""
+        return self._durable
+
     # -- the public calls ---------------------------------------------------------------------
 
     def load(self) -> list[Record]:

@@ -27,6 +27,11 @@ class Journal(Protocol):
         """The last place that was given out; lazy records count."""
         ...
 
+    @property
+    def durable_seq(self) -> int:
+        """The last record that is on disk."""
+        ...
+
     def load(self) -> list[Record]:
         """Give every record, checked and in order."""
         ...

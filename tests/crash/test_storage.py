@@ -94,6 +94,44 @@ def test_case_56_once_the_limit_is_lifted_the_same_kernel_settles_the_doubt(
     assert ledger.count("send") == 1
 
 
+AWAITED = """
+import resource
+
+wal = store / "limited" / "journal.duckdb.wal"
+
+async def send(*, idempotency_key):
+    ledger.add("send", idempotency_key)
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (wal.stat().st_size, hard))
+    return "sent"
+
+async def go(run):
+    return await run.call(send)
+
+with dnb.run("limited", store=store) as run:
+    tell(opened=outcomes(run))
+    for name in ("once", "again"):
+        try:
+            tell(**{name: asyncio.run(go(run))})
+        except (dnb.JournalUnwritable, dnb.UnknownOutcome) as problem:
+            tell(**{name: type(problem).__name__})
+    die()
+"""
+
+
+def test_case_56_what_an_awaiting_step_could_not_write_is_not_replayed_either(
+    bench: Bench, ledger: Ledger
+) -> None:
+    """A result counts once it is on disk, also for the kernel that has it; the next one doubts it."""
+    seen = bench.run(AWAITED).facts
+    assert (seen["once"], seen["again"]) == ("JournalUnwritable", "JournalUnwritable")
+
+    after = bench.run(AWAITED).facts
+    assert after["opened"] == {"send#1": "unknown"}
+    assert after["once"] == "UnknownOutcome"
+    assert ledger.count("send") == 1
+
+
 FULL = """
 mode = more[0]
 blob = store / "filler"
