@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from durable_nb import values
-from durable_nb.engine.questions import NOT_LOADABLE
+from durable_nb.engine import views
 from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.records import RUN, Record
@@ -55,17 +54,7 @@ class Recorded:
 
     def shown(self, state: OperationState) -> str:
         """Show a recorded result as one short line; a large one is not loaded for it."""
-        if state.result is None:
-            return ""
-        if state.preview is not None:
-            return values.one_line(state.preview)
-        sizes = [size for _, size in values.text_refs(state.result)]
-        if sizes:
-            return f"<{sum(sizes):,} bytes in artifacts>"
-        try:
-            return values.preview(values.decode(state.result, self.artifacts))
-        except Exception as problem:  # what can be shown of a damaged run is shown
-            return f"{NOT_LOADABLE}{type(problem).__name__}>"
+        return views.shown(state, self.artifacts)
 
     def declared(self) -> dict[tuple[str, str], str]:
         """Give the facets that were ever declared for the whole run: name and digest to value."""

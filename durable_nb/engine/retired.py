@@ -10,8 +10,7 @@ from typing import Any
 from durable_nb.model.fold import Fold
 from durable_nb.model.identity import is_id
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.pins import Carried, is_retired, stretch_of
-from durable_nb.model.spending import NOTHING_SPENT
+from durable_nb.model.pins import Carried, UpTo, is_retired, stretch_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Retired:
 
     def has(self, op: str) -> bool:
         """Tell whether a pin has retired an operation of this identity."""
-        loops = {loop: Carried(n, 0, NOTHING_SPENT, {}) for loop, n in map(stretch_of, self.before)}
+        loops = {loop: UpTo(n) for loop, n in map(stretch_of, self.before)}
         return is_id(op) and is_retired(op, loops)
 
     def note(self, op: str) -> list[str]:

@@ -51,10 +51,8 @@ def invoke(
         inputs=inputs if options.inputs is None else dict(options.inputs),
         code=options.code or facets.of_code(fn, frame.run.working),
     )
-    if is_async(fn):
-        return _awaited(call, fn, args, _injector(fn, kwargs))
-    found = call.recorded()
-    return found if found is not MISSING else _blocking(call, fn, args, _injector(fn, kwargs))
+    spelled = _awaited if is_async(fn) else _blocking
+    return spelled(call, fn, args, _injector(fn, kwargs))
 
 
 def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
@@ -72,6 +70,11 @@ def _injector(
     return lambda op: {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
 
 
+def _on_record(make: Callable[[], Operation]) -> Any:
+    """Give the recorded result of a call, where it takes no operation to; else `MISSING`."""
+    return make.recorded() if isinstance(make, Call) else MISSING
+
+
 def _blocking(
     make: Callable[[], Operation],
     fn: Callable[..., Any],
@@ -79,6 +82,10 @@ def _blocking(
     given: Callable[[Operation], dict[str, Any]],
     pause: Callable[[float], None] = time.sleep,
 ) -> Any:
+    found = _on_record(make)
+    if found is not MISSING:
+        return found
+
     def once(op: Operation) -> Any:
         with op:
             if op.needed:
@@ -102,7 +109,7 @@ async def _awaited(
     args: tuple[Any, ...],
     given: Callable[[Operation], dict[str, Any]],
 ) -> Any:
-    found = make.recorded() if isinstance(make, Call) else MISSING
+    found = _on_record(make)
     if found is not MISSING:
         return found
 

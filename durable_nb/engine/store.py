@@ -53,7 +53,7 @@ def _to_stderr(line: str) -> None:
 _AS_RECORDED: Final = Terms()
 #: What is brought on first use, and may be used first in a thread of an open run. An import in one
 #: thread is what Ctrl-C must not meet in another: CPython may keep the import lock for ever.
-_IN_THREADS: Final = ("difflib", "getpass", "diskcache", "pyarrow.json", "pyarrow.parquet")
+_IN_THREADS: Final = ("difflib", "getpass", "diskcache")
 #: A script: no cells, and stdout is left to the program.
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
@@ -101,6 +101,7 @@ def open_run(
         raise RunMissing(name, str(root), folders.run_names(root))
     for module in _IN_THREADS:
         import_module(module)
+    prepare()  # and what publishes the mirror
     folders.prepare_store(root)
     for warning in folders.filesystem_warnings(root, allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
@@ -255,7 +256,6 @@ def _open_journal(
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":
-        prepare()
         lease.start_heartbeat(head, run.publisher.keep_up, MIRROR_S)
     return run
 

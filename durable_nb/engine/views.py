@@ -17,6 +17,7 @@ from durable_nb.model.outcomes import OUTCOMES, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.state import OperationState
 from durable_nb.model.waits import WAITS_FOR, Wait
+from durable_nb.values.text import Readable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,28 +139,39 @@ class OperationView:
 
 
 def preview_of(run: Trajectory, state: OperationState) -> str:
-    """Show a result as one short line, made once; a large one is not loaded for it."""
+    """Show a result as one short line; where its value has to be read for that, once."""
+    if state.result is not None and state.id in run.unloadable:
+        return f"{NOT_LOADABLE}{run.unloadable[state.id]}>"
+    if (text := _at_hand(state)) is not None:
+        return text
+    seq, text = run.previews.get(state.id, (0, ""))
+    if seq != state.last_seq:
+        text = shown(state, run.artifacts)
+        run.previews[state.id] = (state.last_seq, text)
+    return text
+
+
+def shown(state: OperationState, artifacts: Readable) -> str:
+    """Show a recorded result as one short line; a large one is not loaded for it."""
+    if (text := _at_hand(state)) is not None:
+        return text
+    result = state.result or ""
+    sizes = [size for _, size in values.text_refs(result)]
+    if sizes:
+        return f"<{sum(sizes):,} bytes in artifacts>"
+    try:
+        return values.preview(values.decode(result, artifacts))
+    except Exception as problem:  # what can be shown of a damaged run is shown
+        return f"{NOT_LOADABLE}{type(problem).__name__}>"
+
+
+def _at_hand(state: OperationState) -> str | None:
+    """Show a result by what its record says of it; `None` where its value has to be read."""
     if state.result is None:
         return ""
-    if state.id in run.unloadable:
-        return f"{NOT_LOADABLE}{run.unloadable[state.id]}>"
     if state.preview is not None:
         return values.one_line(state.preview)
-    if (simple := values.preview_of_text(state.result)) is not None:
-        return simple
-    seq, text = run.previews.get(state.id, (0, ""))
-    if seq == state.last_seq:
-        return text
-    sizes = [size for _, size in values.text_refs(state.result)]
-    if sizes:
-        text = f"<{sum(sizes):,} bytes in artifacts>"
-    else:
-        try:
-            text = values.preview(values.decode(state.result, run.artifacts))
-        except Exception as problem:  # a view shows what it can of a damaged run
-            text = f"{NOT_LOADABLE}{type(problem).__name__}>"
-    run.previews[state.id] = (state.last_seq, text)
-    return text
+    return values.preview_of_text(state.result)
 
 
 def error_of(error: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_nb.journal import columns
 from durable_nb.journal.errors import MirrorUnreadable
-from durable_nb.model.pins import is_retired
+from durable_nb.model.pins import UpTo, is_retired, stretch_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,12 +102,6 @@ class Sealed:
     def count(self) -> int:
         """How many segments there are."""
         return len(self.sizes)
-
-
-class _Stretch(NamedTuple):
-    """The stretch of a loop up to which a pin has retired."""
-
-    stretch: int
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -244,11 +238,10 @@ def _merged(
     return columns.with_texts(found, "source", told)
 
 
-def _retired(meta: Mapping[str, str]) -> dict[str, _Stretch]:
+def _retired(meta: Mapping[str, str]) -> dict[str, UpTo]:
     """Give the stretch of each loop that its last pin completed."""
     said: Any = json.loads(meta.get("retired") or "{}")
-    split = (stretch.rpartition("#") for stretch in said.get("before") or ())
-    return {loop: _Stretch(int(number)) for loop, _, number in split}
+    return {loop: UpTo(n) for loop, n in map(stretch_of, said.get("before") or ())}
 
 
 # -- a set of row numbers ------------------------------------------------------------------------

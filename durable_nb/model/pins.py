@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from durable_nb.model.outcomes import Effect, Outcome
 from durable_nb.model.records import Record
@@ -94,6 +94,12 @@ def add_totals(several: Iterable[Totals]) -> Totals:
     for one in several:
         total = total.moved(NOTHING_SPENT, one)
     return total
+
+
+class UpTo(NamedTuple):
+    """How far the pins of a loop have come, where that is all that is known of it."""
+
+    stretch: int
 
 
 class Pinned(Protocol):

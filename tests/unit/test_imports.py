@@ -53,7 +53,7 @@ def test_the_package_brings_nothing_that_only_some_runs_need():
 
 def test_what_threads_of_a_run_may_need_is_there_once_it_is_open(tmp_path):
     """No thread of an open run is the first to import anything: Ctrl-C may then hang the kernel."""
-    needed = {"difflib", "getpass", "diskcache", "sqlite3", "pyarrow.json", "pyarrow.parquet"}
+    needed = {"difflib", "getpass", "diskcache", "sqlite3", "pyarrow", "pyarrow.parquet"}
     assert needed - _told(_OPEN, str(tmp_path)) == set()
 
 
