@@ -29,6 +29,7 @@ with dnb.run("agent", store=store, budget={"usd": 5, "calls": 4}) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", ["external", pytest.param("none", marks=pytest.mark.slow)])
 def test_a_kernel_killed_in_a_call_that_reserved_counts_its_reservation(
     bench: Bench, effect: str
@@ -44,6 +45,7 @@ def test_a_kernel_killed_in_a_call_that_reserved_counts_its_reservation(
     assert "budget: at least $2.25 of $5.00, 2 of 4 calls so far" in seen["text"]
 
 
+@pytest.mark.slow
 def test_what_was_reserved_by_a_killed_kernel_uses_the_budget_up(bench: Bench) -> None:
     """The attempt that nobody knows the cost of stays counted while the next kernels go on."""
     assert bench.run(PROGRAM, "die", "none").killed

@@ -120,6 +120,7 @@ def test_a_fork_that_is_killed_is_resumed_like_any_run(bench: Bench, ledger: Led
     assert (ledger.count("charge"), ledger.count("mail1")) == (1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [
@@ -156,6 +157,7 @@ tell(code=done.exit_code, output=done.output)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_the_audit_is_written_leaves_the_file_as_it_was(bench: Bench) -> None:
     """It is whole, or the one of before: never a part of one."""
     assert bench.run(AGENT, "refund-17", "die").killed

@@ -100,6 +100,7 @@ run.close()
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [pytest.param("cell", marks=pytest.mark.slow), "script"])
 @pytest.mark.parametrize("presses", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupts_in_the_middle_of_commits_neither_double_nor_lose_a_record(
@@ -179,6 +180,7 @@ run.close()
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "stride"),
     [*(pytest.param(n, 3, marks=pytest.mark.slow) for n in (1, 2, 3)), (1, 12)],  # each of them

@@ -28,6 +28,7 @@ with dnb.run("s", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("effect", "outcome"),
     [("external", "unknown"), pytest.param("none", "incomplete", marks=pytest.mark.slow)],
@@ -95,6 +96,7 @@ def test_case_16_an_interrupted_await_is_unknown_though_its_thread_goes_on(
     assert ledger.count("effect") == 1
 
 
+@pytest.mark.slow
 def test_a_cancelled_sibling_in_a_task_group_is_awaited_and_recorded(
     tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -180,6 +182,7 @@ with dnb.run("late", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_late_result_of_a_thread_wins_over_the_interrupt(bench: Bench, ledger: Ledger) -> None:
     """A result that arrives after its body was cut off is the outcome, while nothing came after."""
     with bench.start(LATE, "once") as child:
@@ -193,6 +196,7 @@ def test_a_late_result_of_a_thread_wins_over_the_interrupt(bench: Bench, ledger:
     assert ledger.count("effect") == 1
 
 
+@pytest.mark.slow
 def test_a_late_result_after_another_attempt_is_a_suspected_duplicate(
     bench: Bench, ledger: Ledger
 ) -> None:

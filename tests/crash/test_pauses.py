@@ -47,6 +47,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spelling",
     ["threads", *(pytest.param(s, marks=pytest.mark.slow) for s in ("blocking", "awaiting"))],

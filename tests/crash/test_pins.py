@@ -30,6 +30,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "resumed"), [("inside", 1), ("before", 2), ("after", 3)])
 def test_a_loop_goes_on_from_its_last_pin(
     bench: Bench, ledger: Ledger, where: str, resumed: int
@@ -121,6 +122,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "times"), [("confirm", 1), ("deny", 2)])
 def test_a_pin_waits_for_what_a_kill_left_unknown(
     bench: Bench, ledger: Ledger, verdict: str, times: int
@@ -169,6 +171,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "resumed"), [("asked", 1), ("approved", 1), ("pinned", 2)])
 def test_an_approval_in_a_stretch_outlives_kills_and_is_asked_once(
     bench: Bench, ledger: Ledger, where: str, resumed: int

@@ -29,6 +29,7 @@ with dnb.run("five", store=store, expect=expect) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("effect", "third"),
     [
@@ -87,6 +88,7 @@ with dnb.run("agent", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_case_01_a_fresh_provider_id_does_not_repeat_a_refund(bench: Bench, ledger: Ledger) -> None:
     """Identity is where a call stands in the run, never the id that a provider gave an attempt."""
     assert bench.run(REFUND, "c1", "die").killed
@@ -187,6 +189,7 @@ with dnb.run("mail", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_case_13_a_timeout_after_sending_is_unknown_and_not_retried(
     bench: Bench, ledger: Ledger
 ) -> None:
@@ -202,6 +205,7 @@ def test_case_13_a_timeout_after_sending_is_unknown_and_not_retried(
     assert ledger.count("send") == 1
 
 
+@pytest.mark.slow
 def test_case_13_a_timeout_is_retried_where_repeating_is_harmless(
     bench: Bench, ledger: Ledger
 ) -> None:

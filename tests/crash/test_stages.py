@@ -40,6 +40,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     ["between", "after", *(pytest.param(w, marks=pytest.mark.slow) for w in ("end", "before"))],
@@ -72,6 +73,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "count"), [("before", 2), pytest.param("after", 1, marks=pytest.mark.slow)]
 )
@@ -123,6 +125,7 @@ with dnb.run("r", store=store) as run:
 OP = "compensate[charge%231@0]#1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where", ["late", *(pytest.param(w, marks=pytest.mark.slow) for w in ("early", "before"))]
 )
@@ -142,6 +145,7 @@ def test_a_compensation_that_was_killed_is_in_doubt_and_not_repeated(
     assert ledger.count("charge") == 1
 
 
+@pytest.mark.slow
 def test_no_kill_leaves_a_result_that_counts_and_an_effect_that_is_gone(
     bench: Bench, ledger: Ledger
 ) -> None:

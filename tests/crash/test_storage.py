@@ -178,6 +178,7 @@ def small_disk(bench: Bench) -> Iterator[Bench]:
     subprocess.run(["umount", str(bench.store)], check=True)
 
 
+@pytest.mark.slow
 def test_case_56_a_full_disk_leaves_a_doubt_and_readable_rows(
     small_disk: Bench, ledger: Ledger
 ) -> None:

@@ -51,6 +51,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_case_3_killed_as_it_asks_it_asks_again_and_repeats_nothing(
     bench: Bench, ledger: Ledger, when: str
@@ -84,6 +85,7 @@ def test_an_approval_counts_once_it_is_on_record(
     assert ledger.count("send") == (0 if asks else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "count"), [("early", 0), ("late", 1), ("before completed", 1)])
 def test_killed_in_the_approved_effect_it_is_unknown_and_not_done_on_the_old_yes(
     bench: Bench, ledger: Ledger, where: str, count: int
@@ -156,6 +158,7 @@ asyncio.run(program())
 """
 
 
+@pytest.mark.slow
 def test_an_awaited_approval_is_decided_from_another_process(bench: Bench, ledger: Ledger) -> None:
     """Its owner applies it while it awaits; a second decision is told that it is settled."""
     with bench.start(AWAITED) as child:
@@ -172,6 +175,7 @@ def test_an_awaited_approval_is_decided_from_another_process(bench: Bench, ledge
     assert (ledger.count("collect"), ledger.count("send")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_killed_while_it_awaits_it_goes_on_where_it_waited(bench: Bench, ledger: Ledger) -> None:
     """The next kernel finds what was decided meanwhile, and the signal that was held for it."""
     with bench.start(AWAITED) as child:

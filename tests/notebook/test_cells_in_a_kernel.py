@@ -37,6 +37,7 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -61,6 +62,7 @@ def test_a_durable_cell_shows_what_the_plain_cell_shows(k, body):
         assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -95,6 +97,7 @@ def test_a_failure_shows_the_traceback_of_the_plain_cell_and_fails_the_cell(k, b
     assert "durable_nb" not in with_it.traceback
 
 
+@pytest.mark.slow
 def test_a_doubt_shows_where_the_cell_failed_and_then_what_settles_it(k):
     """The first time an external cell fails its traceback stands above the five lines."""
     shown = k.run("%%durable pay\nx = 1\nx / 0", check=False)
@@ -107,6 +110,7 @@ def test_a_doubt_shows_where_the_cell_failed_and_then_what_settles_it(k):
     assert len(again.traceback.strip().splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_shift_enter_on_a_cell_that_charged_does_not_charge_again(k):
     """Executing a completed cell again gives its record, whatever the front end sends as its id."""
     cell = "%%durable charge\nwith open('ledger', 'a') as f:\n    f.write('x\\n')\npaid = True"
@@ -121,6 +125,7 @@ def test_shift_enter_on_a_cell_that_charged_does_not_charge_again(k):
     assert k.run("paid").results == [{"text/plain": "True"}]
 
 
+@pytest.mark.slow
 def test_case_45_changing_a_cell_but_for_its_code_does_not_run_it_again(k):
     """Tags, place, id and execution count are no part of an operation's identity."""
     cell = "%%durable charge\nwith open('ledger45', 'a') as f:\n    f.write('x\\n')"
@@ -132,6 +137,7 @@ def test_case_45_changing_a_cell_but_for_its_code_does_not_run_it_again(k):
     assert lines(k.folder / "ledger45") == ["x"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_an_awaiting_cell_within_half_a_second(k):
     """The cell is recorded as interrupted, shows KeyboardInterrupt, and is not called done."""
     message = k.send(
@@ -151,6 +157,7 @@ def test_an_interrupt_ends_an_awaiting_cell_within_half_a_second(k):
     assert k.run("run.unknown()[0].id").results[0]["text/plain"] == "'wait#1'"
 
 
+@pytest.mark.slow
 def test_an_interrupt_reaches_a_step_that_an_ordinary_cell_awaits(k):
     """Bodies are shielded from cancellation, but not from a person's Ctrl-C."""
     message = k.send(
@@ -168,6 +175,7 @@ def test_an_interrupt_reaches_a_step_that_an_ordinary_cell_awaits(k):
     assert kinds == "['intended', 'interrupted']"
 
 
+@pytest.mark.slow
 def test_an_interrupt_works_in_the_very_cell_that_opened_the_run(k):
     """No earlier cell had a run, and still Ctrl-C reaches what this one awaits."""
     k.run("run.close(); del run")
@@ -183,6 +191,7 @@ def test_an_interrupt_works_in_the_very_cell_that_opened_the_run(k):
     assert time.monotonic() - began < 0.5
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_while_steps_still_end_leaves_the_cell_recorded(k):
     """However often Ctrl-C is pressed, the cell ends as interrupted and never stays live."""
     message = k.send(
@@ -204,6 +213,7 @@ def test_a_second_interrupt_while_steps_still_end_leaves_the_cell_recorded(k):
     assert kinds == "['intended', 'interrupted']"
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_blocking_cell_and_the_next_cell_runs(k):
     """A blocking cell is recorded as interrupted too, and Ctrl-C works afterwards as before."""
     for name in ("one", "two"):
@@ -241,6 +251,7 @@ def press(frame, event, argument):
 """
 
 
+@pytest.mark.slow
 def test_a_cell_that_ctrl_c_cut_off_as_it_ended_is_not_shown_as_running(k):
     """Whoever looks sees the doubt, settles it, and executes the cell again."""
     k.run(FROM_A_THREAD)
@@ -255,6 +266,7 @@ def test_a_cell_that_ctrl_c_cut_off_as_it_ended_is_not_shown_as_running(k):
     assert k.run("print(ask('cut'))").text == "(False, 'completed')\n"
 
 
+@pytest.mark.slow
 def test_a_cell_is_running_for_whoever_looks_while_its_body_runs(k):
     """Blocking or awaiting, and also when another thread asks."""
     k.run(FROM_A_THREAD)
@@ -268,6 +280,7 @@ def test_a_cell_is_running_for_whoever_looks_while_its_body_runs(k):
     assert k.run("print(ask('awaiting'))").text == "(False, 'completed')\n"
 
 
+@pytest.mark.slow
 def test_closing_a_durable_cell_awaits_the_steps_that_still_run(k):
     """A task that a cell starts and does not await is recorded before the cell is."""
     k.run(
@@ -291,6 +304,7 @@ def test_case_27_await_in_a_durable_cell_works_also_on_replay(k):
     assert k.run("x, await f()").results == [{"text/plain": "(7, 7)"}]
 
 
+@pytest.mark.slow
 def test_case_29_a_run_opened_after_an_await_is_found_in_the_next_cell(k):
     """The active run is kept in an object, not only in a context variable."""
     k.run("run.close(); del run")
@@ -303,6 +317,7 @@ def test_case_29_a_run_opened_after_an_await_is_found_in_the_next_cell(k):
     assert k.run(in_thread).results == [{"text/plain": "1"}]
 
 
+@pytest.mark.slow
 def test_case_30_a_thread_without_the_run_is_refused_and_never_begins_one(k):
     """`to_thread` inherits the run; a plain thread and an executor are told what to do."""
     k.run(
@@ -329,6 +344,7 @@ def test_case_30_a_thread_without_the_run_is_refused_and_never_begins_one(k):
     assert k.run(opened).results == [{"text/plain": "1"}]
 
 
+@pytest.mark.slow
 def test_a_broken_transformer_runs_nothing_unguarded(k):
     """IPython drops a transformer that raises; the cell in which it did must not run bare."""
     k.run(
@@ -346,6 +362,7 @@ def test_a_broken_transformer_runs_nothing_unguarded(k):
     assert k.run("run.get('pay#1').outcome").results == [{"text/plain": "'completed'"}]
 
 
+@pytest.mark.slow
 def test_the_extension_survives_autoreload(k):
     """`%autoreload` leaves the hooks and the guard of durable cells working."""
     k.run("%load_ext autoreload\n%autoreload 2")
@@ -354,6 +371,7 @@ def test_the_extension_survives_autoreload(k):
     k.run("%autoreload 0")
 
 
+@pytest.mark.slow
 def test_without_loading_the_extension_cells_and_runs_work_and_have_origins(tmp_path):
     """`import durable_nb` is enough for everything but the magics."""
     with kernel(tmp_path, "import durable_nb as dnb; run = dnb.open_run('plain')") as k:

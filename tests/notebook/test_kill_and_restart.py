@@ -82,6 +82,7 @@ def test_case_22_a_failed_run_all_goes_on_from_the_broken_cell(tmp_path, run_all
     assert ran.shown[3].startswith("↺ c1 · from record")
 
 
+@pytest.mark.slow
 def test_case_28_a_failing_durable_cell_stops_run_all(tmp_path, run_all):
     """The front end sees an error, so the next cell is not run."""
     after = "open('after', 'w').close()"
@@ -112,6 +113,7 @@ def test_a_notebook_run_again_from_the_top_runs_nothing_again(tmp_path, run_all)
     assert second.shown[3].endswith("2")
 
 
+@pytest.mark.slow
 def test_case_75_a_saved_notebook_keeps_a_table_and_a_text_of_the_run(run_all):
     """What a reopened notebook shows without a kernel is static HTML, with plain text beside it."""
     ran = run_all([LOAD, OPEN, "%%durable plan --effect none\nx = 1", "%durable panel"])

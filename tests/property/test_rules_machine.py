@@ -335,6 +335,7 @@ def examples(count: int, length: int) -> settings:
     )
 
 
+@pytest.mark.slow
 def test_engine_and_model_agree_whatever_happens() -> None:
     """Outcomes, keys, questions, signals, results and effects are those of the written rules."""
     run_state_machine_as_test(Rules, settings=examples(30, 25))

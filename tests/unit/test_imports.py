@@ -4,6 +4,8 @@ import subprocess
 import sys
 from typing import Final
 
+import pytest
+
 #: Modules that may come with the package, beyond IPython and DuckDB and what these bring.
 ALLOWED: Final = frozenset(
     [
@@ -45,6 +47,7 @@ def _told(program: str, *words: str) -> set[str]:
     return {*done.stdout.split()}
 
 
+@pytest.mark.slow
 def test_the_package_brings_nothing_that_only_some_runs_need():
     """What is costly to import comes when it is used first."""
     brought = {name for name in _told(_TELL) if not name.startswith(PRIVATE)}
@@ -57,6 +60,7 @@ def test_what_threads_of_a_run_may_need_is_there_once_it_is_open(tmp_path):
     assert needed - _told(_OPEN, str(tmp_path)) == set()
 
 
+@pytest.mark.slow
 def test_every_public_name_is_there_although_some_come_late():
     """A name in `__all__` can be used, whenever its module is brought."""
     program = "import durable_nb as d; print(*(n for n in d.__all__ if not hasattr(d, n)))"

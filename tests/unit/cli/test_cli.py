@@ -20,6 +20,7 @@ from durable_nb.faces.plain import clean, to_json
 # -- exit codes --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_effect_needs_a_person_until_it_is_confirmed(store: Path) -> None:
     """`show` exits 3 while something is unknown, and 0 once a person has settled it."""
     shown = run_it("show", "refund-17")
@@ -53,6 +54,7 @@ def test_the_second_verdict_is_refused_and_the_first_one_stands(store: Path) -> 
     assert [r["kind"] for r in row["history"]][-1] == "contested"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -113,6 +115,7 @@ def test_an_unexpected_error_is_told_and_not_swallowed(
     assert "--debug" in result.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_one_line(store: Path) -> None:
     """An interrupt is no error of the run: one line, and nothing is recorded of the question."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -155,6 +158,7 @@ JSON_CALLS: tuple[tuple[str, ...], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", JSON_CALLS, ids=" ".join)
 def test_json_is_one_document_on_stdout(store: Path, arguments: tuple[str, ...]) -> None:
     """With `--json` stdout is one strict JSON document, errors included; words go to stderr."""
@@ -167,6 +171,7 @@ def test_json_is_one_document_on_stdout(store: Path, arguments: tuple[str, ...])
     assert told.stdout.isascii()
 
 
+@pytest.mark.slow
 def test_json_uses_the_names_of_the_design_and_utc(store: Path) -> None:
     """Operations have the columns of `run.operations()`, and their times are UTC in ISO form."""
     row = document(do("show", "refund-17", "--json"))["operations"][0]
@@ -197,6 +202,7 @@ def test_values_that_json_lacks_become_null_or_text() -> None:
 HOSTILE = "\x1b[31m[red]x[/red]\u202e\x07"
 
 
+@pytest.mark.slow
 def test_recorded_text_is_shown_and_never_obeyed(store: Path) -> None:
     """Names, keys, inputs, results and errors can hold markup and escapes; both are shown."""
     name = "[red]mail[bold] :smile:"

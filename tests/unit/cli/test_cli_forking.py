@@ -38,6 +38,7 @@ def test_a_fork_says_what_was_copied_and_changes_nothing_of_the_original(store: 
     assert "another text" in do("history", "what-if").stdout
 
 
+@pytest.mark.slow
 def test_a_fork_as_one_document(store: Path) -> None:
     """Its fields are those of `Forked`; what is unknown is named."""
     told = document(do("fork", "refund-17", "what-if", "--json"))
@@ -54,6 +55,7 @@ def test_a_fork_as_one_document(store: Path) -> None:
     assert do("show", "what-if").exit_code == 3
 
 
+@pytest.mark.slow
 def test_refusals_make_nothing(store: Path) -> None:
     """A name that is taken, or that none can have; an operation that is none; a lost journal."""
     names = sorted(p.name for p in store.iterdir())
@@ -71,6 +73,7 @@ def test_refusals_make_nothing(store: Path) -> None:
     assert sorted(p.name for p in store.iterdir()) == names
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_refused_effect_grant_it(store: Path) -> None:
     """What a person reads leads to the grant, and the grant is in the history of the fork."""
     do("fork", "refund-17", "what-if", "--at", "charge")
@@ -86,6 +89,7 @@ def test_the_lines_of_a_refused_effect_grant_it(store: Path) -> None:
         assert run.step(key="o-1").call(charge) == "ch_2"
 
 
+@pytest.mark.slow
 def test_two_runs_side_by_side(store: Path) -> None:
     """A table of both; durations are in the document only, because they never repeat."""
     shown = do("compare", "refund-17", "refund-18").stdout.splitlines()
@@ -99,6 +103,7 @@ def test_two_runs_side_by_side(store: Path) -> None:
     assert plan["duration_a"] >= 0
 
 
+@pytest.mark.slow
 def test_the_trail_is_json_lines_or_a_file(store: Path, tmp_path: Path) -> None:
     """On standard output, one object a line; in a file of mode 0600, replaced as a whole."""
     lines = do("audit", "refund-17").stdout.splitlines()

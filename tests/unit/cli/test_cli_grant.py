@@ -36,6 +36,7 @@ def limited(store: Path) -> Iterator[dnb.Run]:
         yield run
 
 
+@pytest.mark.slow
 def test_the_line_of_a_refusal_grants_it(limited: dnb.Run, store: Path) -> None:
     """What the signal prints for a shell does what it says once its blanks are filled in."""
     with pytest.raises(dnb.ScopeDenied) as denied:
@@ -66,6 +67,7 @@ def test_a_grant_tells_what_holds_now(limited: dnb.Run) -> None:
     assert found["spent"]["usd"] == 0.5
 
 
+@pytest.mark.slow
 def test_show_has_a_line_about_the_budget_where_there_is_one(limited: dnb.Run) -> None:
     """And none where nothing is limited."""
     limited.close()

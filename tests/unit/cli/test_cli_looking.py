@@ -14,6 +14,7 @@ import durable_nb as dnb
 # -- looking -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_looking_records_nothing_and_forgets_nothing(store: Path) -> None:
     """However often one looks, the journal stays as it was, and so does how the kernel ended."""
     before = records(store, "refund-17")
@@ -33,6 +34,7 @@ def test_a_doubt_is_explained(store: Path) -> None:
     assert do("show", "refund-17", "plan#1").exit_code == 0
 
 
+@pytest.mark.slow
 def test_lost_records_need_a_person_and_looking_does_not_hide_them(store: Path) -> None:
     """A journal that went back in time is shown as doubt, again and again, until accepted."""
     for _ in range(2):
@@ -48,6 +50,7 @@ def test_lost_records_need_a_person_and_looking_does_not_hide_them(store: Path) 
     assert "none of its records is lost" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_read_does_not_hide_the_others(store: Path) -> None:
     """`runs` lists a damaged run with what is wrong, beside those that are well."""
     broken = store / "broken"
@@ -72,6 +75,7 @@ def test_expected_steps_are_shown_as_not_begun(store: Path) -> None:
     assert document(do("show", "soon", "--json"))["expected"] == ["plan", "mail"]
 
 
+@pytest.mark.slow
 def test_sql_answers_over_the_whole_store(store: Path) -> None:
     """A run whose kernel died between two publications is in the answer all the same."""
     query = "SELECT run, id FROM operations WHERE outcome = 'unknown' ORDER BY run"
@@ -119,6 +123,7 @@ def test_a_held_run_is_shown_from_its_mirror_and_its_owner_judges(store: Path) -
     assert do("show", "live").exit_code == 3
 
 
+@pytest.mark.slow
 def test_a_run_that_was_just_reopened_is_not_called_closed(store: Path) -> None:
     """The owner's process counts more than a mirror that it has not published yet."""
     dnb.open_run("again", store=store).close()

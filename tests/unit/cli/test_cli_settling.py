@@ -55,6 +55,7 @@ def test_an_operation_whose_name_cannot_be_typed_is_settled_by_its_row(store: Pa
 # -- results -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "recorded"),
     [
@@ -137,6 +138,7 @@ def test_invalidate_needs_no_yes_where_nothing_depends_on_it(store: Path) -> Non
     assert do(*call, "--effect", "compensated").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code", "kind"), [("y", 0, "invalidated"), ("n", 1, None)])
 def test_invalidate_asks_on_a_terminal(
     store: Path, answer: str, code: int, kind: str | None
@@ -153,6 +155,7 @@ def test_invalidate_asks_on_a_terminal(
     assert (last == "invalidated") is (kind is not None)
 
 
+@pytest.mark.slow
 def test_invalidate_refuses_what_the_operator_did_not_see(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ def test_invalidate_refuses_what_the_operator_did_not_see(
     assert "while you looked" in refused.stderr
 
 
+@pytest.mark.slow
 def test_keep_lets_the_next_kernel_go_on_with_a_changed_input(store: Path) -> None:
     """A record that is kept from the command line covers the change that the kernel finds."""
 
@@ -300,6 +304,7 @@ def stop_for(store: Path, wait: Any) -> None:
         wait(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_needs_a_person_and_the_suggested_line_ends_it(store: Path) -> None:
     """`show` exits 3, also for the one operation; what it suggests is typed as it stands."""
     op = 'approval["Send" 40 mails?]#1'
@@ -320,6 +325,7 @@ def test_a_run_that_waits_needs_a_person_and_the_suggested_line_ends_it(store: P
     assert "already settled" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_signals_value_comes_as_text_from_a_file_or_from_standard_input(store: Path) -> None:
     """JSON or a Python literal; a blank that was not filled in sends nothing."""
     stop_for(store, lambda run: run.wait_for("paid"))

@@ -36,6 +36,7 @@ def keys(run: Any) -> dict[str, str]:
     return {view.name: view.idempotency_key for view in run.status_view().views}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["moved", "abandoned", "fork"])
 def test_a_copy_executes_nothing_before_a_person_has_said_what_it_is(copy, how):
     """It is refused with the three choices, records nothing, and can be looked at; then it goes on."""

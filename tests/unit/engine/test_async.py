@@ -129,6 +129,7 @@ def test_signals_in_a_task_group_are_unwrapped(open_run):
         asyncio.run(run.step("outer", effect="none", inputs={}).call(outer, run))
 
 
+@pytest.mark.slow
 def test_closing_awaits_the_threads_that_the_engine_started(open_run):
     """What is in flight when the program is interrupted is recorded all the same."""
     begun, end = threading.Event(), threading.Event()
@@ -148,6 +149,7 @@ def test_closing_awaits_the_threads_that_the_engine_started(open_run):
         assert run.get("slow[1]").result == 1
 
 
+@pytest.mark.slow
 def test_case_32_the_heartbeat_needs_no_event_loop(open_run):
     """It is a thread of its own, so that a blocked or ended loop does not stop it."""
     import json
@@ -202,6 +204,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_one_ctrl_c_stops_a_script_that_awaits_a_step(tmp_path):
     """The body is cancelled, recorded as interrupted, and the handler is put back."""
     done = subprocess.run(

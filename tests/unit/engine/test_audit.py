@@ -94,6 +94,7 @@ def test_attempts_and_verdicts_say_who_why_and_on_what_evidence(story):
     assert row["result"] == {"id": "ch_1"}
 
 
+@pytest.mark.slow
 def test_what_was_taken_back_stays_in_the_trail(story):
     """An invalidated result was recorded all the same: its attempt, and why it no longer counts."""
     row = rows_of(dnb.watch("r", store=story.parent))["plan#1"]
@@ -124,6 +125,7 @@ def test_a_kept_result_is_told_with_the_prompt_that_made_it(open_run):
     assert [(v["kind"], v["reason"]) for v in row["verdicts"]] == [("kept", "the same answer")]
 
 
+@pytest.mark.slow
 def test_what_a_killed_kernel_left_has_no_end(folder: Path):
     """An intent without an outcome is an attempt that nobody saw the end of."""
     row = rows_of(dnb.watch("r", store=folder.parent))["charge#1"]
@@ -132,6 +134,7 @@ def test_what_a_killed_kernel_left_has_no_end(folder: Path):
     assert (attempt["how"], attempt["ended"]) == ("no end on record", None)
 
 
+@pytest.mark.slow
 def test_a_frame_of_the_same_rows_and_nothing_changes_by_reading(story, open_run):
     """`run.audit()` of an open run, `watch(...).audit()` of one that nobody holds."""
     before = tree(story)
@@ -195,6 +198,7 @@ run.call(mail)
 """
 
 
+@pytest.mark.slow
 def test_the_owner_of_a_live_run_tells_its_trail(tmp_path: Path):
     """Also while its cell blocks; what it is doing is under way."""
     program = tmp_path / "live.py"

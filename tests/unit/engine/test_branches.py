@@ -45,6 +45,7 @@ def mails(run, provider, spelling="blocking", **options):
     return asyncio.run(go()) if spelling == "awaiting" else run.map(mail, range(10), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ["blocking", "awaiting"])
 def test_an_unknown_item_does_not_keep_the_others_from_being_called(open_run, effects, spelling):
     """All are called, the doubts are one signal, and what is settled one by one goes on."""
@@ -169,6 +170,7 @@ def customers(run, send, **options):
     return doubts
 
 
+@pytest.mark.slow
 def test_a_doubt_stops_its_own_branch_and_no_other(open_run, effects):
     """What else would begin in it is refused, and says which branch is stopped."""
     send = Provider(effects, 1).send

@@ -90,6 +90,7 @@ def test_a_doubt_in_an_item_refuses_the_pin_of_the_loop_that_it_is_in(open_run, 
     assert effects.count == 3
 
 
+@pytest.mark.slow
 def test_a_loop_in_an_independent_branch_pins_beside_the_doubt_of_another(open_run, effects):
     """A doubt stops its own branch, in which no pin is made over it either."""
 
@@ -161,6 +162,7 @@ def test_items_of_a_fork_that_are_refused_do_not_stop_what_needs_no_grant(
 # -- pause -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_approval_is_decided_while_the_run_is_paused_and_what_follows_is_refused(
     open_run, effects
 ):
@@ -187,6 +189,7 @@ def test_an_approval_is_decided_while_the_run_is_paused_and_what_follows_is_refu
     assert effects.count == 1
 
 
+@pytest.mark.slow
 def test_an_awaiting_approval_gets_its_answer_in_a_paused_run(open_run, effects):
     """It was asked before the pause, and goes on waiting; its answer reaches it."""
 

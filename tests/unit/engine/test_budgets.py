@@ -20,6 +20,7 @@ def spend(run, name, *, error=None, **costs):
     return op.result
 
 
+@pytest.mark.slow
 def test_case_83_three_steps_and_a_failure_show_what_was_spent_so_far(open_run):
     """0.02, a failed 0.01 and its retry 0.01 are 0.04; a replay adds 0; a restart keeps it."""
 

@@ -461,6 +461,7 @@ SITUATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_both_ways_come_to_the_same(tmp_path, name):
     """What a program, a person and the next kernel see does not tell which way it was."""

@@ -190,6 +190,7 @@ def test_a_question_survives_the_kernel_and_is_withdrawn_when_the_change_is(open
             run.keep("work#1")
 
 
+@pytest.mark.slow
 def test_a_second_change_is_a_new_question(open_run):
     """A record that was kept once can be kept again, for another change."""
 

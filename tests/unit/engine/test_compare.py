@@ -25,6 +25,7 @@ def answer(question: str) -> str:
     return f"an answer to {question}"
 
 
+@pytest.mark.slow
 def test_a_fork_beside_its_original_shows_what_differs(open_run):
     """What was copied is the same; what was done anew has its own result, cost and cause."""
     with open_run("a", facets={"prompt": "Be kind."}) as run:
@@ -53,6 +54,7 @@ def test_a_fork_beside_its_original_shows_what_differs(open_run):
     assert (found["more#1"]["outcome_a"], found["more#1"]["result_b"]) == ("", "'only here'")
 
 
+@pytest.mark.slow
 def test_results_are_compared_by_value_and_not_by_what_is_shown_of_them(open_run):
     """Two long texts with one beginning differ; a dict in another order is the same."""
     for name, text, pairs in (("a", "x", "kv"), ("b", "y", "vk")):
@@ -66,6 +68,7 @@ def test_results_are_compared_by_value_and_not_by_what_is_shown_of_them(open_run
     assert [found[op]["same"] for op in ("long#1", "large#1", "dict#1")] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_failures_and_doubts_have_no_result_and_are_shown(open_run):
     """A failure that the program handled is compared by its words."""
 
@@ -85,6 +88,7 @@ def test_failures_and_doubts_have_no_result_and_are_shown(open_run):
     assert found["charge#1"]["outcome_b"] == "unknown"
 
 
+@pytest.mark.slow
 def test_runs_are_named_or_handed_over(open_run):
     """An open run, a closed one, a watched one and a name are the same thing; nothing changes."""
     with open_run("a") as run:
@@ -111,6 +115,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_holds_is_compared_by_its_mirror_and_that_is_said(
     open_run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -186,6 +186,7 @@ def test_what_has_nothing_to_take_back_is_refused(open_run, shop, state, why):
     assert len(shop.given_back) == (1 if state in {"unreached", "itself"} else 0)
 
 
+@pytest.mark.slow
 def test_the_wrong_function_is_never_taken_for_the_right_one(open_run, shop):
     """A step of that name that was not reached is taken back only by what all of that name say."""
 
@@ -329,6 +330,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_compensation_stands_in_no_steps_place(tmp_path):
     """The program goes on with a new step where one kernel took an effect back; nobody is asked."""
     bench = Bench(tmp_path)

@@ -279,6 +279,7 @@ def test_an_annotation_that_cannot_be_resolved_stays_text() -> None:
     assert contract(tool)["parameters"]["properties"] == {"x": {"type": "Nowhere"}}
 
 
+@pytest.mark.slow
 def test_contracts_are_the_same_in_every_process() -> None:
     """They depend on no hash seed."""
     program = (

@@ -204,6 +204,7 @@ def test_a_typo_in_the_arguments_is_an_ordinary_type_error(open_run):
         assert run.operations().empty
 
 
+@pytest.mark.slow
 def test_retries_happen_only_while_nothing_is_in_doubt(open_run, effects):
     """`retries` repeats what is safe; an external failure without proof is not repeated."""
 

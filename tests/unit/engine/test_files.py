@@ -204,6 +204,7 @@ def test_a_file_that_somebody_keeps_writing_to_is_refused(
         file_part(path)
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_in_pieces(tmp_path: Path) -> None:
     """Memory does not grow with the file."""
     path = tmp_path / "large"

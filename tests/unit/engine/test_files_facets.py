@@ -101,6 +101,7 @@ def test_a_file_that_is_gone_is_not_a_reason_to_forget_what_it_gave(open_run):
         assert run.step(**step, on_change="keep").call(count) == 1
 
 
+@pytest.mark.slow
 def test_each_attempt_stands_on_the_file_that_it_read(open_run):
     """A file that is mended between two attempts is on record as the second one read it."""
     Path("data.csv").write_text("")
@@ -186,6 +187,7 @@ def test_a_flush_that_fails_is_no_record_of_the_file(open_run, monkeypatch):
         assert run.get("make").outcome == "incomplete"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "shown"),
     [
@@ -405,6 +407,7 @@ def model(name, **fields):
     return create_model(name, **{n: (kind, ...) for n, kind in fields.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [

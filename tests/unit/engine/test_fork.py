@@ -54,6 +54,7 @@ def ids(run: dnb.Run) -> list[str]:
 # -- the prefix --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_was_done_before_replays_and_what_comes_after_is_refused_until_granted(
     open_run, sent, tmp_path
 ):
@@ -92,6 +93,7 @@ def test_what_a_fork_does_itself_carries_a_key_of_its_own(open_run, sent):
     assert first != again
 
 
+@pytest.mark.slow
 def test_a_fork_inherits_spend_budget_scopes_and_facets(open_run, sent):
     """They are on record, so they hold; nothing of a budget is fresh."""
     said = {"budget": {"usd": 2, "calls": 9}, "scopes": ["orders:read"], "facets": {"model": "m-1"}}
@@ -109,6 +111,7 @@ def test_a_fork_inherits_spend_budget_scopes_and_facets(open_run, sent):
         assert (run.spent()["usd"], run.spent()["calls"]) == (0.5, 1)
 
 
+@pytest.mark.slow
 def test_facets_that_a_later_kernel_said_hold_in_the_fork(open_run, sent):
     """What the last kernel of the original said of the run is what its fork begins with."""
     with open_run("refund-17", facets={"model": "m-1"}, version="1") as run:
@@ -183,6 +186,7 @@ def test_without_an_operation_everything_is_copied(open_run, sent):
     assert len(sent) == 2
 
 
+@pytest.mark.slow
 def test_an_operation_is_given_as_to_a_verdict(open_run, sent):
     """A view, an id, a name and a row number mean the same; a wrong one makes nothing."""
     with open_run("refund-17") as run:
@@ -197,6 +201,7 @@ def test_an_operation_is_given_as_to_a_verdict(open_run, sent):
 # -- what is in doubt --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_unknown_stays_unknown_in_the_fork_and_is_said(folder: Path):
     """A charge that was interrupted is nobody's to repeat: the fork stops at it, too."""
     done = dnb.watch("r", store=folder.parent).fork("what-if")
@@ -247,6 +252,7 @@ def test_taking_back_what_the_original_stands_on_needs_the_grant(open_run, sent)
     assert sent[-1] == "back"
 
 
+@pytest.mark.slow
 def test_a_grant_of_effects_is_not_handed_on_to_a_fork_of_the_fork(open_run, sent):
     """Each fork is granted its own; other scopes are inherited."""
     with open_run("first", scopes=["external", "orders:read"]) as run:
@@ -271,6 +277,7 @@ def test_effects_within_the_run_need_no_grant(open_run):
         assert run.step("a", effect="none").call(str, 2) == "2"
 
 
+@pytest.mark.slow
 def test_the_account_is_the_originals_and_asks_nothing(open_run, sent):
     """A fork has a run id of its own, and the same account: nobody is asked whose it is."""
 
@@ -289,6 +296,7 @@ def test_the_account_is_the_originals_and_asks_nothing(open_run, sent):
             run.step("c", effect="none").call(str, 3)
 
 
+@pytest.mark.slow
 def test_a_loss_that_nobody_accepted_is_a_loss_in_the_fork(open_run):
     """What the lost records said is known to neither; it is accepted in each."""
     with open_run("r") as run:
@@ -305,6 +313,7 @@ def test_a_loss_that_nobody_accepted_is_a_loss_in_the_fork(open_run):
 # -- where it is, and what it leaves alone -----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_of_a_run_that_nobody_holds_changes(folder: Path):
     """Not a byte, not a time: the fork is read from a private copy."""
     before = tree(folder)
@@ -373,6 +382,7 @@ def test_a_damaged_run_is_not_forked(folder: Path):
     assert not (folder.parent / "what-if").exists()
 
 
+@pytest.mark.slow
 def test_opening_a_fork_says_of_what_it_is_one(open_run, sent, capsys):
     """The greeting and the status name the original, the first time and later."""
     with open_run("refund-17") as run:
@@ -393,6 +403,7 @@ def test_opening_a_fork_says_of_what_it_is_one(open_run, sent, capsys):
     assert row["actor"]
 
 
+@pytest.mark.slow
 def test_a_fork_that_nobody_opened_is_new_and_shows_in_the_store(open_run, sent):
     """It is no crashed run: no kernel was there."""
     with open_run("refund-17") as run:
@@ -402,6 +413,7 @@ def test_a_fork_that_nobody_opened_is_new_and_shows_in_the_store(open_run, sent)
     assert (row["status"], row["completed"], row["unknown"]) == ("new", 2, 0)
 
 
+@pytest.mark.slow
 def test_a_fork_is_a_whole_run(open_run, sent, tmp_path):
     """It is verified, exported, imported, and forked again like any other."""
     with open_run("refund-17") as run:
@@ -436,6 +448,7 @@ run.call(mail)
 """
 
 
+@pytest.mark.slow
 def test_a_live_run_of_another_process_is_forked_by_its_owner(tmp_path: Path):
     """Its cell blocks, and its owner makes the fork all the same; refusals come back."""
     program = tmp_path / "program.py"

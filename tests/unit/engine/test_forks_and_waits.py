@@ -27,6 +27,7 @@ def stopped_at(open_run, name, effects, signal=dnb.ApprovalPending):
     return stop.value
 
 
+@pytest.mark.slow
 def test_what_waits_in_the_original_waits_in_the_fork_and_each_is_decided_for_itself(
     open_run, effects
 ):
@@ -66,6 +67,7 @@ def test_a_fork_at_a_wait_asks_anew_and_one_behind_it_has_the_answer(open_run, e
     assert effects.lines == ["r", "what-if"]
 
 
+@pytest.mark.slow
 def test_a_signal_is_held_in_the_fork_if_it_came_before_and_nothing_had_taken_it(open_run):
     """What came later came to the original alone."""
     with open_run("r") as run:
@@ -117,6 +119,7 @@ def test_a_timer_ends_in_the_fork_at_its_recorded_moment(tmp_path):
         run.sleep(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [None, "b"])
 def test_a_fork_of_a_paused_run_is_not_paused(open_run, at):
     """A pause is about one run, and stays with it."""

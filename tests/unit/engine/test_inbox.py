@@ -196,6 +196,7 @@ def test_a_slow_reconciler_keeps_nobody_else_waiting(open_run: Callable[..., Any
 # -- the owner ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_live_run_answers_within_two_seconds(run: Any) -> None:
     """From a thread of its own, whatever the main thread is waiting for."""
     box = Inbox(run.folder)
@@ -257,6 +258,7 @@ def test_an_inbox_that_cannot_be_trusted_is_left_alone(
     again.close()
 
 
+@pytest.mark.slow
 def test_what_the_owner_says_may_fail_and_the_answer_still_comes(run: Any) -> None:
     """An exception in the owner's thread is kept, and the thread goes on."""
 
@@ -271,6 +273,7 @@ def test_what_the_owner_says_may_fail_and_the_answer_still_comes(run: Any) -> No
     assert box.answer_to(second, 5)["error"] == "AlreadySettled"
 
 
+@pytest.mark.slow
 def test_nothing_is_applied_after_the_end(run: Any) -> None:
     """A message that comes as the run closes waits for the next owner."""
     box = Inbox(run.folder)
@@ -341,6 +344,7 @@ def test_a_live_run_is_settled_from_another_process(killed: Path) -> None:
     run.close()
 
 
+@pytest.mark.slow
 def test_an_unanswered_message_is_withdrawn(killed: Path) -> None:
     """Whoever asked knows that nothing will come of it."""
     answer = settle_live(killed, "deny", "send#1", {}, timeout_s=0.1)
@@ -348,6 +352,7 @@ def test_an_unanswered_message_is_withdrawn(killed: Path) -> None:
     assert Inbox(killed).pending() == []
 
 
+@pytest.mark.slow
 def test_a_message_that_was_taken_is_not_called_withdrawn(killed: Path) -> None:
     """Its owner may still apply it, so that is what its sender is told."""
     box = Inbox(killed)
@@ -385,6 +390,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_what_another_process_asks_for_imports_nothing(tmp_path):
     """It is done in a thread: Ctrl-C in the main thread must not meet an import there."""
     assert Bench(tmp_path).run(ASKED_FOR).ok().facts["imported"] is False

@@ -155,6 +155,7 @@ def test_the_block_of_a_script_tells_its_time_outside(tick, tmp_path):
     assert (end["outside_s"], end["outside_longest_s"]) == (7, 4)
 
 
+@pytest.mark.slow
 def test_concurrent_steps_count_once(tmp_path):
     """While any of several steps is at work, the body is not outside of its steps."""
     with dnb.run("r", store=tmp_path) as run:
@@ -208,6 +209,7 @@ def test_a_step_that_begins_and_ends_within_another_changes_nothing(tick, tmp_pa
     assert (told["outside_s"], told["outside_longest_s"]) == (3, 2)
 
 
+@pytest.mark.slow
 def test_async_steps_that_overlap_count_once(tmp_path):
     """The same with tasks: what they await together is no time outside."""
 

@@ -20,6 +20,7 @@ def kinds(run):
     return [r["kind"] for r in run.records() if r["kind"] not in {"defined", "closed", "opened"}]
 
 
+@pytest.mark.slow
 def test_a_paused_run_replays_what_is_recorded_and_begins_nothing_new(open_run, effects):
     """In this kernel and in the next ones, until it is unpaused."""
     with open_run() as run:
@@ -220,6 +221,7 @@ def test_a_reason_is_redacted_and_stays_one_line(open_run, effects):
         assert len(str(stop.value).splitlines()) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [True, False])
 def test_it_is_paused_from_outside_whoever_holds_it(open_run, effects, tmp_path, held):
     """`watch` does the same, in the process that holds it or under a lease of its own."""

@@ -246,6 +246,7 @@ def test_the_same_account_goes_on_without_a_question(open_run):
             assert vault.asked == [()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["keep", "rerun", None])
 def test_another_account_asks_before_anything_whatever_the_policy(open_run, effects, policy):
     """What was done under one account is not gone on with under another in silence."""
@@ -304,6 +305,7 @@ def test_another_account_asks_where_a_call_was_cut_short_under_the_old_one(open_
     assert len(keys) == len(set(keys)) == 2
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_run_acts_for_the_same_account(open_run, tmp_path):
     """The fingerprint is over the id of its birth, which a fork does not change."""
     for name, used in (("used", True), ("unused", False)):

@@ -223,6 +223,7 @@ def test_a_decision_outlives_the_pin_that_retires_its_operation(open_run):
         assert run.fold.decided == {("code", "old", "new"): Kind.KEPT}
 
 
+@pytest.mark.slow
 def test_an_opening_reads_nothing_that_is_retired(open_run, effects, tmp_path):
     """Records before the last pin stay in the file; only what lies after it becomes records."""
     with open_run() as run:
@@ -239,6 +240,7 @@ def test_an_opening_reads_nothing_that_is_retired(open_run, effects, tmp_path):
         head.close()
 
 
+@pytest.mark.slow
 def test_export_import_and_verify_take_such_runs(open_run, effects, tmp_path):
     """They go on reading everything."""
     with open_run() as run:
@@ -253,6 +255,7 @@ def test_export_import_and_verify_take_such_runs(open_run, effects, tmp_path):
     assert effects.count == 4
 
 
+@pytest.mark.slow
 def test_artifacts_of_retired_operations_stay(open_run, tmp_path):
     """The history names them, so no gc takes them."""
     with open_run() as run, run.pinned("turns", 0) as loop:
@@ -262,6 +265,7 @@ def test_artifacts_of_retired_operations_stay(open_run, tmp_path):
     assert dnb.verify("r", store=tmp_path / "store").ok
 
 
+@pytest.mark.slow
 def test_damage_before_the_last_pin_is_found_by_verify_and_told_by_recover(
     open_run, effects, tmp_path
 ):

@@ -56,6 +56,7 @@ def forked(open_run, at):
         return run.fork("what-if", at=at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["turns#2/act#1", "turns#2", None])
 def test_a_run_at_rest_is_forked_like_one_that_is_open(open_run, original, tmp_path, at):
     """Nobody holds it, and it is read from its file: what is retired is in there as well."""
@@ -64,6 +65,7 @@ def test_a_run_at_rest_is_forked_like_one_that_is_open(open_run, original, tmp_p
     assert (rest.operations, rest.effects) == (held.operations, held.effects)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "turn", "copied"),
     [
@@ -99,6 +101,7 @@ def test_a_fork_at_any_place_of_a_loop_goes_on_there(
     assert dnb.verify("what-if", store=tmp_path / "store").ok
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_fork_takes_the_short_way_too(open_run, effects, original, tmp_path):
     """A pin says the running digest of the run that it is in, however often it was copied."""
     forked(open_run, None)
@@ -110,6 +113,7 @@ def test_a_fork_of_a_fork_takes_the_short_way_too(open_run, effects, original, t
     assert effects.count == 3
 
 
+@pytest.mark.slow
 def test_loops_in_loops_are_forked_with_what_they_carry(open_run, effects, tmp_path):
     """Of the stretch that the operation is in, its inner loop has its pins up to there."""
 
@@ -158,6 +162,7 @@ def test_a_loop_beside_the_operation_is_cut_where_the_operation_began(open_run, 
 # -- audit, history, report, comparison --------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_audit_and_the_history_have_what_is_retired_once(open_run, original, tmp_path):
     """Live, after a resume, and from outside: each operation is a row, in the order it began."""
     ids = [f"turns#{n}{part}" for n in (1, 2, 3) for part in ("/ask#1", "/act#1", "")]
@@ -199,6 +204,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.slow
 def test_the_owner_in_another_process_tells_of_what_is_retired(tmp_path):
     """Its history, and a fork at it, are asked for like those of anything else."""
     program = tmp_path / "program.py"
@@ -233,6 +239,7 @@ def test_a_report_counts_what_is_retired_as_what_it_was(open_run, effects):
     assert after.body_s == before.body_s
 
 
+@pytest.mark.slow
 def test_runs_with_pins_are_compared_with_what_they_have_retired(
     open_run, effects, original, tmp_path
 ):

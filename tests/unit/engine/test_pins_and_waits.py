@@ -58,6 +58,7 @@ def test_a_pin_while_another_task_awaits_a_decision_is_refused(open_run):
         assert asyncio.run(go(run)) == 1
 
 
+@pytest.mark.slow
 def test_each_turn_asks_for_itself_and_an_answer_is_asked_for_once(open_run, effects):
     """Three turns, three questions of one title; each resume goes on at the one that waits."""
 
@@ -101,6 +102,7 @@ def test_a_held_signal_that_a_stretch_has_taken_is_not_there_a_second_time(open_
             turn(run, loop)
 
 
+@pytest.mark.slow
 def test_a_signal_that_nothing_has_taken_is_held_over_pins(open_run):
     """It came early, for whatever waits for it first: here a later turn, in a later kernel."""
     with open_run() as run:
@@ -119,6 +121,7 @@ def test_a_signal_that_nothing_has_taken_is_held_over_pins(open_run):
         assert run.fold.held == whole(run).held == {}
 
 
+@pytest.mark.slow
 def test_a_timer_of_a_stretch_ends_at_its_own_recorded_moment(tmp_path):
     """Each turn sleeps anew, and a resume in the middle of a turn sleeps for the rest."""
     time = [datetime(2026, 1, 1, tzinfo=UTC)]

@@ -114,6 +114,7 @@ def test_counts_are_right_after_sealed_operations_are_invalidated(open_run):
         assert_seen(run)
 
 
+@pytest.mark.slow
 def test_a_reopened_run_goes_on_from_the_segments_that_are_there(open_run):
     """The next owner writes no row again that did not change, and tells what it replayed itself."""
     with open_run() as run:
@@ -134,6 +135,7 @@ def test_a_reopened_run_goes_on_from_the_segments_that_are_there(open_run):
         assert numbers_in(run.folder)[: len(before)] == sorted(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["gone", "short", "foreign", "no tail", "bad tail"])
 def test_segments_that_do_not_fit_are_made_anew_and_removed(open_run, harm):
     """An owner that finds anything else than what the tail says begins anew."""
@@ -158,6 +160,7 @@ def test_segments_that_do_not_fit_are_made_anew_and_removed(open_run, harm):
         assert_seen(run)
 
 
+@pytest.mark.slow
 def test_a_damaged_segment_is_skipped_and_named(open_run):
     """Readers leave its operations out; the counts of the run stay whole; verify says what to do."""
     with open_run() as run:
@@ -181,6 +184,7 @@ def test_a_damaged_segment_is_skipped_and_named(open_run):
         assert_seen(run)
 
 
+@pytest.mark.slow
 def test_what_pins_have_retired_is_not_shown_from_old_segments(open_run):
     """A row of a retired operation may lie in a segment; no reader shows it."""
     with open_run() as run, run.pinned("turns", 0) as loop:
@@ -195,6 +199,7 @@ def test_what_pins_have_retired_is_not_shown_from_old_segments(open_run):
 # -- readers and writers at once -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_reader_during_sealing_sees_one_publication_or_the_next(open_run):
     """Whatever the owner writes meanwhile, there is each operation once, and none is missing."""
     problems, stop = [], threading.Event()
@@ -272,6 +277,7 @@ run.publisher.publish()
 """
 
 
+@pytest.mark.slow
 def test_an_owner_killed_between_a_segment_and_the_tail_leaves_the_last_mirror(tmp_path):
     """The segment is read by nobody, and the next owner publishes everything."""
     bench = Bench(tmp_path)
@@ -312,6 +318,7 @@ def test_the_next_publication_waits_thirty_three_times_as_long_as_one_took(tmp_p
     assert all(later - earlier >= 34 for earlier, later in pairwise(begun))
 
 
+@pytest.mark.slow
 def test_making_rows_and_writing_them_holds_no_lock_of_the_run(open_run):
     """Whoever commits or replays does not wait for a publication."""
     waited = []
@@ -339,6 +346,7 @@ def test_making_rows_and_writing_them_holds_no_lock_of_the_run(open_run):
     assert waited[0] < 0.2
 
 
+@pytest.mark.slow
 @given(
     st.one_of(
         st.none(),

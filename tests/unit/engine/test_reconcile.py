@@ -42,6 +42,7 @@ def test_anything_else_stays_unknown(open_run, effects, answer):
         assert [o.id for o in run.unknown()] == ["send#1"]
 
 
+@pytest.mark.slow
 def test_not_found_counts_only_settle_after_seconds_later(open_run, effects):
     """A request that was under way can still arrive: asked too early, "not found" is wrong."""
     asked = []

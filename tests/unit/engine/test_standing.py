@@ -19,6 +19,7 @@ def loop(run, effects, count=5):
     return [run.step("pay", key=n).call(effects, f"pay {n}") for n in range(count)]
 
 
+@pytest.mark.slow
 def test_a_change_is_asked_about_once_for_a_whole_tail(open_run, effects, capsys):
     """One answer holds for all that follows under the same change, and each says that it does."""
     with open_run(version="1") as run:
@@ -50,6 +51,7 @@ def test_a_decision_to_run_again_does_not_spread_to_effects(open_run, effects):
     assert effects.count == 5
 
 
+@pytest.mark.slow
 def test_case_05_nothing_runs_under_another_model_or_other_tools_before_a_decision(
     open_run, effects
 ):
@@ -98,6 +100,7 @@ def test_a_step_run_again_with_the_same_result_leaves_what_follows_valid(open_ru
     assert effects.lines == ["a", "mail"]
 
 
+@pytest.mark.slow
 def test_another_result_stops_before_the_next_effect(open_run, effects):
     """Effects that stand on the old result have happened: a person says how to go on."""
     with open_run() as run:
@@ -125,6 +128,7 @@ def test_another_result_stops_before_the_next_effect(open_run, effects):
     assert effects.lines == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_case_09_a_renamed_step_never_gets_the_record_of_another(open_run, effects):
     """The divergence names both, and nothing is done until somebody has looked."""
     with open_run() as run:
@@ -192,6 +196,7 @@ def test_operations_inside_a_replayed_one_are_reached(open_run):
             assert run.unreached() == []
 
 
+@pytest.mark.slow
 def test_two_blocks_of_one_program_reach_what_each_of_them_reaches(tmp_path, effects, capsys):
     """A script that opens its run twice is one program."""
     for name in ("pay", "mail"):
@@ -201,6 +206,7 @@ def test_two_blocks_of_one_program_reach_what_each_of_them_reaches(tmp_path, eff
     assert "not reached" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["keep", "rerun", "ask", lambda old, changes: old + "!"])
 def test_a_run_has_a_policy_for_steps_that_name_none(open_run, policy):
     """What a step says of itself counts before it."""
@@ -221,6 +227,7 @@ def test_a_run_has_a_policy_for_steps_that_name_none(open_run, policy):
 # -- what the machine of rules (tests/property) has found -------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_different_result_is_asked_about_until_it_is_answered(open_run, effects):
     """Another question about the same operation, asked and withdrawn, does not answer it."""
     with open_run() as run:
@@ -241,6 +248,7 @@ def test_a_different_result_is_asked_about_until_it_is_answered(open_run, effect
     assert effects.lines == ["pay"]
 
 
+@pytest.mark.slow
 def test_a_result_is_compared_with_the_one_that_effects_stand_on(open_run, effects):
     """Doing it a third time does not make the second result the old one."""
     with open_run() as run:

@@ -40,6 +40,7 @@ def test_a_call_that_asked_is_made_again_as_the_same_operation(open_run, effects
     assert effects.count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "o-1"])
 def test_a_doubt_that_is_settled_is_called_again_as_the_same_operation(open_run, effects, key):
     """What was confirmed has happened: calling again gives its result, and pays nobody twice."""

@@ -155,6 +155,7 @@ def test_expected_steps_are_shown_before_they_are_reached(open_run):
         assert run.status_view().expected == ("send",)
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_so_and_a_signal_makes_it_wait(open_run, tmp_path):
     """`status` tells failed, waiting, closed and finished apart."""
 
@@ -190,6 +191,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_case_07_a_held_run_is_refused_with_its_holder_and_nothing_is_written(tmp_path):
     """Two kernels can never both own a run; the second learns who has it and what to do."""
     store = tmp_path / "store"
@@ -214,6 +216,7 @@ def test_case_07_a_held_run_is_refused_with_its_holder_and_nothing_is_written(tm
         assert run.get("s").outcome == "completed"
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_in_order_closes_its_run(tmp_path):
     """A kernel that was shut down is not called crashed."""
     code = textwrap.dedent(HOLD).replace("sys.stdin.read()", "")

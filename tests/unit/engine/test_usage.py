@@ -202,6 +202,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_kernel_makes_it_at_least(tmp_path):
     """A kernel that was killed told nothing of what it saved, so that the sum is a lower bound."""
     bench = Bench(tmp_path)
@@ -336,6 +337,7 @@ with dnb.run("r", store=store) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_holds_reports_through_it(tmp_path):
     """Its owner tells, while it is busy; what is at work is not taken for cut short."""
     bench = Bench(tmp_path)

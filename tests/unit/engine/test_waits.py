@@ -87,6 +87,7 @@ def test_case_3_what_was_done_before_the_pause_is_not_done_again(open_run, effec
     assert effects.lines == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_rejected_approval_is_an_error_that_replays_and_is_revoked_by_invalidating(open_run):
     """No is an answer: the same error on each resume, until it is asked again."""
     pending(open_run, lambda run: run.approval("Send?"))
@@ -379,6 +380,7 @@ def test_sleep_takes_seconds_or_a_moment_with_a_time_zone(open_run, given):
 # -- from elsewhere ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_waits_are_decided_from_outside_where_nobody_holds_the_run(open_run, tmp_path):
     """`watch` takes the lease for a moment; what it saw is what it decides on."""
     pending(open_run, lambda run: run.approval("Send?"))

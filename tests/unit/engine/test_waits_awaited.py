@@ -43,6 +43,7 @@ def test_awaited_waits_go_on_once_they_are_decided(open_run, effects):
     assert effects.count == 1
 
 
+@pytest.mark.slow
 def test_gathered_waits_are_told_apart_by_the_order_of_their_calls(open_run):
     """The occurrence is taken when it is called; tasks may be made of them."""
 
@@ -94,6 +95,7 @@ def test_blocking_code_below_an_async_function_decides_or_stops(open_run):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["if", "all", "bare", "kept"])
 def test_an_approval_that_was_not_awaited_lets_no_effect_through(open_run, effects, how, capsys):
     """An awaitable is true, whatever it will say: so it has no truth, and nothing goes past it."""

@@ -125,6 +125,7 @@ def test_every_verb_reaches_a_live_run(live: dnb.Watched) -> None:
             refused()
 
 
+@pytest.mark.slow
 def test_what_nobody_holds_is_read_from_its_journal_and_settled_under_a_lease(store: Path) -> None:
     """A crashed run shows what the journal proves; a verdict is recorded at once."""
     run = dnb.watch("live", store=store)
@@ -137,6 +138,7 @@ def test_what_nobody_holds_is_read_from_its_journal_and_settled_under_a_lease(st
         assert own.step("charge", key="o-1").call(lambda order: 1 / 0, "o-1") is None
 
 
+@pytest.mark.slow
 def test_the_run_of_this_very_process_is_the_run_itself(store: Path) -> None:
     """There is no way round by a message: what this process holds it sees at once."""
     with dnb.run("live", store=store) as own:
@@ -148,6 +150,7 @@ def test_the_run_of_this_very_process_is_the_run_itself(store: Path) -> None:
     assert run.here is None
 
 
+@pytest.mark.slow
 def test_a_watcher_reads_again_only_what_has_changed(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_watcher_reads_again_only_what_has_changed(
     assert opened == ["operator", "reader"]
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_named(store: Path) -> None:
     """A name with a typo makes no run."""
     with pytest.raises(dnb.RunMissing, match="live"):
@@ -177,6 +181,7 @@ def test_what_is_not_there_is_named(store: Path) -> None:
     assert [p.name for p in store.iterdir() if not p.name.startswith(".")] == ["live"]
 
 
+@pytest.mark.slow
 def test_looking_and_opening_at_once_disturb_each_other_never(store: Path) -> None:
     """Readers take the lease for moments; who opens the run meanwhile gets it."""
     stop, failed = threading.Event(), list[BaseException]()
@@ -201,6 +206,7 @@ def test_looking_and_opening_at_once_disturb_each_other_never(store: Path) -> No
     assert failed == []
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_published_before_two_seconds_have_passed(
     store: Path, tmp_path: Path
 ) -> None:

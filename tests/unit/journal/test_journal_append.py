@@ -168,6 +168,7 @@ def test_lazy_records_are_durable_after_a_second(start, opened):
     journal.close()
 
 
+@pytest.mark.slow
 def test_lazy_records_cost_no_commit_of_their_own(start, opened):
     """Right after a lazy append nothing is on disk yet: that is what makes it cheap."""
     code = """
@@ -195,6 +196,7 @@ def test_flush_and_close_write_lazy_records(opened, draft):
     assert [r.body["n"] for r in opened().load()] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_failed_timer_is_healed_or_told_by_the_next_caller(opened, draft, monkeypatch):
     """Lazy records whose commit failed stay in line, and even a lazy caller hears of it."""
     journal = opened()
@@ -268,6 +270,7 @@ def test_rows_that_somebody_removed_are_damage(opened, draft, tmp_path):
     assert (tmp_path / "damaged-1" / "journal.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_100_000_records_load_quickly(opened, tmp_path):
     """Opening and loading a very long run takes about a second (0.5 s on a quiet machine)."""
     opened().close()

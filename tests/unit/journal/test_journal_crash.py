@@ -51,6 +51,7 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(killed, opened):
     """SIGKILL right after the last acknowledgement: every record is there, and the head agrees."""
     folder, _ = killed(20)
@@ -87,6 +88,7 @@ def test_a_write_ahead_file_cut_anywhere_gives_the_committed_prefix_and_shows_th
         shutil.rmtree(copy)
 
 
+@pytest.mark.slow
 def test_case_53_a_missing_write_ahead_file_is_noticed(killed, opened):
     """DuckDB opens the older state without a word; the head does not let that pass."""
     folder, _ = killed(5)
@@ -97,6 +99,7 @@ def test_case_53_a_missing_write_ahead_file_is_noticed(killed, opened):
     assert journal.recovered.aside.name == "damaged-1"
 
 
+@pytest.mark.slow
 def test_a_missing_database_file_is_noticed(killed, opened):
     """A journal that vanished is a loss and no new run."""
     folder, _ = killed(3)
@@ -107,6 +110,7 @@ def test_a_missing_database_file_is_noticed(killed, opened):
     assert journal.lost.head_seq == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeroed", [1, 20, 100, 350])
 def test_case_53_a_zeroed_tail_is_set_aside_and_its_committed_prefix_recovered(
     killed, opened, draft, zeroed
@@ -154,6 +158,7 @@ def test_case_53_flipped_bytes_open_with_a_prefix_and_never_with_anything_else(k
         shutil.rmtree(copy)
 
 
+@pytest.mark.slow
 def test_case_53_another_runs_write_ahead_file_is_not_taken_for_ours(
     killed, opened, draft, tmp_path
 ):
@@ -174,6 +179,7 @@ def test_case_53_another_runs_write_ahead_file_is_not_taken_for_ours(
     assert kept.read_bytes() == (folder / "journal.duckdb.wal").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_that_nothing_helps_is_refused_and_left_in_place(killed, opened):
     """Hopeless damage says where the copy is, changes nothing, and piles nothing up."""
     folder, _ = killed(3)
@@ -188,6 +194,7 @@ def test_a_file_that_nothing_helps_is_refused_and_left_in_place(killed, opened):
     assert not list(folder.glob(".recover-*"))
 
 
+@pytest.mark.slow
 def test_a_loss_shows_until_a_record_was_written_after_it(killed, opened, draft):
     """A kill before the doubt is on record must not make the next opening forget it."""
     folder, _ = killed(5)
@@ -202,6 +209,7 @@ def test_a_loss_shows_until_a_record_was_written_after_it(killed, opened, draft)
     assert opened(folder).lost is None
 
 
+@pytest.mark.slow
 def test_records_that_differ_from_the_acknowledged_ones_are_noticed(
     killed, opened, draft, tmp_path
 ):
@@ -223,6 +231,7 @@ def test_records_that_differ_from_the_acknowledged_ones_are_noticed(
     assert opened(folder).lost.kind == "diverged"
 
 
+@pytest.mark.slow
 def test_records_without_a_head_are_not_taken_as_all(killed, opened):
     """Who copies the database file alone is told that nothing proves it whole."""
     folder, _ = killed(3)
@@ -230,6 +239,7 @@ def test_records_without_a_head_are_not_taken_as_all(killed, opened):
     assert opened(folder).lost.kind == "headless"
 
 
+@pytest.mark.slow
 def test_a_file_without_records_and_without_a_head_is_not_taken_for_a_new_one(killed, opened):
     """Head and write-ahead file are gone together: the head was there before the first record."""
     folder, _ = killed(3)
@@ -262,6 +272,7 @@ def test_case_57_a_closed_run_is_whole_in_its_one_file(opened, draft, tmp_path):
     assert len(opened(other).load()) == 10
 
 
+@pytest.mark.slow
 def test_closing_a_connection_never_checkpoints(killed):
     """DuckDB's shutdown must not fold and unlink the write-ahead file behind our back."""
     folder, _ = killed(2)
@@ -301,6 +312,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(start, opened, tmp_path
 # -- other processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_case_54_a_forked_child_is_refused_and_its_end_hurts_nothing(start, opened):
     """A child may not write, and its ordinary exit neither checkpoints nor drops commits."""
     code = """
@@ -333,6 +345,7 @@ def test_case_54_a_forked_child_is_refused_and_its_end_hurts_nothing(start, open
     assert journal.lost is None
 
 
+@pytest.mark.slow
 def test_case_50_a_file_that_another_program_has_open_is_held_and_not_damaged(
     start, opened, tmp_path
 ):
@@ -354,6 +367,7 @@ def test_case_50_a_file_that_another_program_has_open_is_held_and_not_damaged(
     assert opened().load() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_case_60_processes_open_a_new_run_at_once(start, opened, tmp_path, count):
     """All succeed, one after the other, each under an epoch of its own."""

@@ -33,6 +33,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_case_56_a_full_disk_costs_nothing_that_was_written(start, opened):
     """EFBIG ends as JournalUnwritable, the places are free again, and later appends work."""
     out, err = start(LIMITED.format(trouble="")).process.communicate(timeout=30)
@@ -42,6 +43,7 @@ def test_case_56_a_full_disk_costs_nothing_that_was_written(start, opened):
     assert journal.lost is None
 
 
+@pytest.mark.slow
 def test_case_56_32_callers_on_a_full_disk_are_all_told(start, opened):
     """A failing group commit leaves nobody waiting."""
     trouble = """
@@ -61,6 +63,7 @@ say(len(told))
     assert [r.body["n"] for r in opened().load()] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_case_56_a_limit_that_hits_the_checkpoint_hurts_nothing(start, opened):
     """Where the write-ahead file cannot be folded into the database, records stay readable."""
     code = """
@@ -97,6 +100,7 @@ def _can_mount() -> bool:
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_case_56_a_file_system_of_6_mb_fills_up_and_stays_readable(start, tmp_path):
     """ENOSPC on a real file system: an error, everything earlier readable, and on it goes after."""
     if not _can_mount():

@@ -175,6 +175,7 @@ def test_a_database_file_cut_anywhere_is_whole_or_told_or_refused_and_kept(
     assert opened_with(whole, story, scratch / "whole") == "whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["closed", "killed"])
 def test_a_cut_database_file_is_so_in_a_duckdb_instance_of_its_own(written, tmp_path, end):
     """What one instance says of all those files, each new one says of some of them."""
@@ -185,6 +186,7 @@ def test_a_cut_database_file_is_so_in_a_duckdb_instance_of_its_own(written, tmp_
     assert opened_with(whole, story, tmp_path / "whole") == "whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["closed", "killed"])
 def test_a_sector_that_never_reached_the_disk_hides_no_record(written, house, scratch, end):
     """Zeros in place of any one sector: the same rule, also where the file still opens."""

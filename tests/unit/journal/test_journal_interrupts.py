@@ -56,6 +56,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds", [100, pytest.param(1000, marks=pytest.mark.slow)], ids=["100", "1000"]
 )
@@ -74,6 +75,7 @@ def test_interrupts_neither_double_nor_lose_an_acknowledged_record(start, opened
     assert journal.lost is None
 
 
+@pytest.mark.slow
 def test_an_interrupted_append_alone_is_committed_or_never_begun(start, opened):
     """Without a fold to protect, an interrupt still never leaves half or two of a record."""
     child = start(INTERRUPTED, "100", "bare")

@@ -30,6 +30,7 @@ def _acquire(folder, wait=0.2, dying_wait=0.4, **who):
     )
 
 
+@pytest.mark.slow
 def test_case_7_a_held_run_is_refused_with_who_holds_it(start, tmp_path):
     """The second process learns host, pid, kernel, notebook, since when, and what to do."""
     child = start(HOLD + WAIT)
@@ -50,6 +51,7 @@ def test_case_7_a_held_run_is_refused_with_who_holds_it(start, tmp_path):
     assert str(pickle.loads(pickle.dumps(held.value))) == text
 
 
+@pytest.mark.slow
 def test_the_lease_of_a_killed_owner_is_free_at_once(start, tmp_path):
     """No time-out: the system drops the lock with its holder."""
     child = start(HOLD + WAIT)
@@ -95,6 +97,7 @@ say(process.pid)
         os.kill(grandchild, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_surviving_children_that_hold_the_lock_are_named(start, tmp_path):
     """A program that inherited the descriptor on purpose is found and named."""
     child = start(
@@ -121,6 +124,7 @@ say(sleeper.pid)
         os.kill(sleeper, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_this_notebooks_dying_kernel_is_waited_for(start, tmp_path):
     """A restart: the old kernel of the same notebook gets ten seconds, others one."""
     child = start(HOLD + "time.sleep(1.0)")
@@ -136,6 +140,7 @@ def test_the_same_process_is_told_that_it_has_the_run_itself(tmp_path):
         _acquire(tmp_path)
 
 
+@pytest.mark.slow
 def test_case_51_a_lock_without_an_owner_on_record_says_what_is_known(start, tmp_path):
     """No owner.json, or a torn one: the pid is found all the same, nothing is deleted."""
     child = start(HOLD + WAIT)
@@ -146,6 +151,7 @@ def test_case_51_a_lock_without_an_owner_on_record_says_what_is_known(start, tmp
     assert (tmp_path / "owner.json").read_text() == "{torn"
 
 
+@pytest.mark.slow
 def test_opening_and_closing_the_database_in_the_owner_lets_nobody_in(start, tmp_path):
     """`open(file).close()` drops DuckDB's own lock; the lease does not care."""
     child = start(
@@ -252,6 +258,7 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch):
 # -- the heartbeat -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_heartbeat_tells_that_the_owner_lives(tmp_path):
     """It rewrites owner.json, brings the head to the disk and calls back, from its own thread."""
     head = Head(tmp_path / "head")
@@ -291,6 +298,7 @@ def test_a_failing_heartbeat_raises_to_nobody_and_goes_on(tmp_path):
 # -- probing -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_probing_tells_live_from_crashed_without_touching_the_lock(start, tmp_path):
     """Who is on record and whether that process lives; the lock file is not even opened."""
     assert probe(tmp_path) is None

@@ -48,6 +48,7 @@ def test_a_table_can_be_published_as_it_is(tmp_path):
     assert Mirror.read(tmp_path)[0][0]["id"] == "x#1"
 
 
+@pytest.mark.slow
 def test_publishing_imports_nothing(tmp_path):
     """Once prepared, the beat of a run imports nothing: Ctrl-C could leave the lock held."""
     program = f"""
@@ -203,6 +204,7 @@ def test_a_query_reaches_the_two_views_and_nothing_else(tmp_path, sql):
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_readers_see_the_old_or_the_new_mirror_and_never_half_of_one(tmp_path):
     """Publishing replaces in one step, under readers that never stop."""
     _publish(tmp_path, "a", count=1)

@@ -72,6 +72,7 @@ STEPS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
 def test_live_whole_and_part_prove_the_same(steps):
     """Spending, counts, rows, decisions and states, over any sequence of calls and pins."""

@@ -82,6 +82,7 @@ def from_scratch(found):
     }
 
 
+@pytest.mark.slow
 @given(rows)
 def test_totals_agree_with_adding_up_from_scratch(given_rows):
     """Whatever the records and their order, and after each of them."""
@@ -93,6 +94,7 @@ def test_totals_agree_with_adding_up_from_scratch(given_rows):
             assert fold.spending.as_dict() == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(rows)
 def test_what_is_taken_off_again_leaves_no_trace(given_rows):
     """Totals are exact: two orders of the operations give the very same numbers."""

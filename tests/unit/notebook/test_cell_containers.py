@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.ticks import Ticks, ends
 
 from durable_nb.engine.trajectory import Clock
@@ -32,6 +33,7 @@ def test_a_container_is_entered_again_for_what_it_reaches(opened):
     assert opened.names["out"] == opened.names["ran"] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_container_says_how_long_it_was_outside_of_its_steps(opened):
     """From a second on it is one line at the end of the cell, failed ones too; a replay has none."""
     opened.ok("import time\ndef one():\n    time.sleep(0.1)")
@@ -49,6 +51,7 @@ def test_a_container_says_how_long_it_was_outside_of_its_steps(opened):
     assert "code outside of steps took 1.1 s in turn#1" in report
 
 
+@pytest.mark.slow
 def test_a_container_that_keeps_to_its_steps_says_nothing(opened):
     """Below a second no line with a time is shown, neither in the cell nor in the status."""
     opened.ok("import time\ndef one():\n    time.sleep(1.1)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 SEND = """
 sent = []
 def send(n):
@@ -41,6 +43,7 @@ def test_an_async_cell_with_independent_items_is_the_same(opened):
     assert len(opened.names["sent"]) == 4
 
 
+@pytest.mark.slow
 def test_a_pinned_loop_in_a_cell_waits_and_goes_on_where_it_was(opened):
     """Each execution of the cell goes on at the last pin; completed, it is not entered again."""
     opened.ok("done = []\ndef act(n):\n    done.append(n)\n    return n")

@@ -79,6 +79,7 @@ def holds(noticed: tuple[str, ...], done: Any, run: Any) -> None:
     assert marks() == "x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 def test_what_changes_between_two_kernels_and_what_is_noticed(opened, row):
     """A cell comes from the record, or the stop says exactly what differs; nothing is done again."""
@@ -153,6 +154,7 @@ def test_a_function_of_a_cell_redefined_in_the_same_kernel(opened):
     holds(("helper helper changed",), done, opened.names["run"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "noticed"),
     [

@@ -24,6 +24,7 @@ def twice(notebook, body: str, *before: str, line: str = NONE):
     return notebook.ok(f"{line}\n{body}")
 
 
+@pytest.mark.slow
 def test_new_rebound_deleted_and_changed_names_come_back_and_the_body_does_not_run(opened):
     """A replay restores the difference that the cell made to the namespace."""
     body = "runs.write_text(runs.read_text() + 'x')\nnew = {'a': (1, 2)}\nold = 2\ndel gone\nlog.append(1)"
@@ -38,6 +39,7 @@ def test_new_rebound_deleted_and_changed_names_come_back_and_the_body_does_not_r
     assert "__durable_cell__" not in names
 
 
+@pytest.mark.slow
 def test_references_that_names_share_survive(opened):
     """All names are one value, so that two names for one list stay two names for one list."""
     twice(opened, "a = [1]\nb = {'a': a}\nc = a")
@@ -80,6 +82,7 @@ def test_a_name_for_an_object_of_an_earlier_cell_stays_that_object(opened):
     assert "from record" in shown.out
 
 
+@pytest.mark.slow
 def test_a_name_for_an_object_that_changed_meanwhile_is_refused(opened):
     """An alias must lead to an equal object, else the replay would not be what was recorded."""
     opened.ok("orders = [{'n': 1}]")
@@ -124,6 +127,7 @@ def test_a_list_changed_in_place_stays_the_list_that_earlier_names_hold(opened):
     assert names["last"] is names["messages"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "change"),
     [
@@ -149,6 +153,7 @@ def test_each_kind_of_object_is_changed_in_place_where_python_can(opened, make, 
     assert opened.names["other"][0] is opened.names["thing"]
 
 
+@pytest.mark.slow
 def test_a_frame_changed_in_place_is_bound_anew_under_all_its_names(opened):
     """Where Python cannot change it back in place, every name gets the recorded object."""
     before = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); also = df"
@@ -374,6 +379,7 @@ def test_a_function_that_a_replay_cannot_define_again_is_refused_with_the_reason
     assert "a cell of its own" in done.out
 
 
+@pytest.mark.slow
 def test_a_failed_cell_keeps_nothing_and_its_second_attempt_keeps_all(opened):
     """Case 48: no name of a cell that raised is stored; a retry that binds equal values counts."""
     body = "x = 5\nif fail:\n    raise ValueError('no')\ny = 6"
@@ -400,6 +406,7 @@ def test_what_has_no_digest_is_listed_as_not_watched(opened):
     assert "not watched: client" in shown.out
 
 
+@pytest.mark.slow
 def test_the_run_and_the_steps_of_a_cell_are_no_values(opened):
     """A container may bind the run and define steps, and still completes."""
     body = (
@@ -427,6 +434,7 @@ def test_a_confirmed_cell_binds_what_the_person_said(opened):
     assert "settled by a verdict" in shown.out
 
 
+@pytest.mark.slow
 def test_the_same_name_in_both_spellings_is_one_operation(opened):
     """Case 33: `%%durable plan` and `with run.step("plan")` have one identity."""
     opened.ok("with run.step('plan', effect='none') as op:\n    if op.needed: op.result = {'x': 1}")
@@ -439,6 +447,7 @@ def test_the_same_name_in_both_spellings_is_one_operation(opened):
     assert [s.id for s in opened.names["run"].states()] == ["plan#1"]
 
 
+@pytest.mark.slow
 def test_an_opaque_cell_may_open_no_step_and_is_told_the_word_to_add(opened):
     """A cell is opaque by its source: a step that a function opens in it is refused."""
     opened.ok("def counted():\n    return run.call(len, [1])")

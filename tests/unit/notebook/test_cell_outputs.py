@@ -86,6 +86,7 @@ def test_of_a_display_what_can_be_shown_again_is_kept_and_of_a_widget_its_text()
     assert recorded(widget) == {"text/plain": "w"}
 
 
+@pytest.mark.slow
 def test_a_long_stream_keeps_head_and_tail_and_counts_what_is_between(notebook):
     """The record of a chatty cell stays small, and says what it left out."""
     kept, _ = captured(notebook, "for i in range(40000): print(f'{i:05}')")
@@ -133,6 +134,7 @@ def test_everything_patched_is_as_before_afterwards(notebook):
     assert after == before
 
 
+@pytest.mark.slow
 def test_a_replay_shows_the_recorded_output_marked(opened):
     """The mark is one stable line without times; HTML that this user recorded is HTML again."""
     body = (
@@ -200,6 +202,7 @@ def test_a_signature_holds_for_what_was_signed_and_where():
         assert not values.is_signed("run/cell#1", data, forged)
 
 
+@pytest.mark.slow
 def test_output_inside_a_capture_of_the_cell_itself_is_not_recorded(opened):
     """What the cell keeps from the screen was not shown, so a replay does not show it."""
     body = (
@@ -214,6 +217,7 @@ def test_output_inside_a_capture_of_the_cell_itself_is_not_recorded(opened):
     assert "seen" in shown.out
 
 
+@pytest.mark.slow
 def test_what_a_terminal_prints_for_a_display_is_noted_once(opened, capsys):
     """A terminal shows displays and results on stdout; they are outputs, and no stream beside."""
     body = "from IPython.display import display\ndisplay({'n': 1})\nprint('text')\n1 + 1"

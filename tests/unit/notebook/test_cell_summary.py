@@ -40,11 +40,13 @@ def test_a_cell_is_shown_by_what_it_left_behind(opened, body, line):
     assert shown(opened, body, "old = 1; log = [1]") == line
 
 
+@pytest.mark.slow
 def test_an_object_of_an_earlier_cell_is_shown_as_it_is(opened):
     """The record points to it; the line shows it."""
     assert shown(opened, "mine = {'log': log}", "log = [1]") == "mine = {'log': [1]}"
 
 
+@pytest.mark.slow
 def test_the_line_is_short_and_says_how_much_it_leaves_out(opened):
     """A long value is cut, and names for which there is no room are counted."""
     line = shown(opened, "for i in range(30): globals()[f'n{i:02}'] = 'x' * 500\nprint(1)")
@@ -54,6 +56,7 @@ def test_the_line_is_short_and_says_how_much_it_leaves_out(opened):
     assert line.endswith(", … 28 more; printed 1 line")
 
 
+@pytest.mark.slow
 def test_lines_that_are_not_in_the_record_are_not_counted_as_if_they_were(opened):
     """Of what was too long to keep, the number of lines is a least one."""
     line = shown(opened, "for n in range(40000): print(n)\ndel n")
@@ -61,6 +64,7 @@ def test_lines_that_are_not_in_the_record_are_not_counted_as_if_they_were(opened
     assert line.startswith("printed at least ")
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_it_without_the_notebook(opened, tmp_path):
     """It is on record itself, also beside a value that is too large to be loaded for it."""
     opened.ok(f"{NONE}\nbig = 'x' * 1_000_000\nprint('done')")

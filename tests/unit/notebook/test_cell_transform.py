@@ -53,6 +53,7 @@ def test_a_future_import_over_several_lines_is_hoisted_whole():
     compile(made, "<cell>", "exec")
 
 
+@pytest.mark.slow
 def test_a_marker_that_was_not_wrapped_raises_and_its_body_does_not_run(opened):
     """Without the second stage a durable cell fails closed."""
     opened.shell.events.unregister("pre_run_cell", opened.shell._durable_nb_extension.verify)
@@ -125,6 +126,7 @@ def test_a_durable_cell_under_another_cell_magic_is_refused(opened, magic):
         assert f"%%durable cannot stand under %%{magic}" in done.out or "not prepared" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "says"),
     [
@@ -216,6 +218,7 @@ def values(names: dict[str, Any], before: set[str]) -> dict[str, str]:
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", SAME)
 def test_a_durable_cell_shows_and_leaves_what_the_plain_cell_does(opened, body):
     """Last expression, magics, `await`, scopes and names are as without the line above."""
@@ -236,6 +239,7 @@ def test_a_durable_cell_shows_and_leaves_what_the_plain_cell_does(opened, body):
     assert values(opened.names, before) == left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -260,6 +264,7 @@ def test_tracebacks_show_the_true_lines_of_the_cell_and_no_frame_of_ours(opened,
     assert [(name, line + 1) for name, line in plain] == durable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["all", "last", "last_expr", "none", "last_expr_or_assign"])
 @pytest.mark.parametrize("body", ["1\n2\nx = 3", "for i in (1, 2):\n    i", "1\nx = 4\nx"])
 def test_the_setting_for_which_expressions_are_shown_is_obeyed(opened, mode, body):

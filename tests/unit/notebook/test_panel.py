@@ -88,6 +88,7 @@ def test_a_row_offers_what_the_verdict_table_allows_and_nothing_else(run, outcom
     assert set(row(run, "a#1")["actions"]) == wanted
 
 
+@pytest.mark.slow
 def test_a_changed_operation_offers_keep_and_rerun(tmp_path):
     """A question that waits is answered from its row, and then it is no longer offered."""
     with dnb.run("job", store=tmp_path) as run:
@@ -147,6 +148,7 @@ def test_a_result_is_json_or_a_python_literal(text, value):
     assert parse_result(text) == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "  ", "text", "open('x', 'w')", "[" * 10_000, "1 +"])
 def test_what_is_no_literal_is_refused_and_never_run(run, text):
     """The answer says what is wrong, and nothing is recorded."""
@@ -249,6 +251,7 @@ def test_check_now_asks_the_reconciler_once_and_never_waits(run, look_up, outcom
 # -- the widget ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_widget_count_stays_constant_over_1000_refreshes(run, panel):
     """One container and one table, however often the run changes."""
     doubt(run)
@@ -342,6 +345,7 @@ def test_clicks_from_several_threads_give_one_verdict(run, panel):
     assert kinds(run, "pay#1").count("contested") == 7
 
 
+@pytest.mark.slow
 def test_the_watcher_follows_the_run_also_when_it_was_closed_and_taken_up_again(
     tmp_path, monkeypatch
 ):
@@ -367,6 +371,7 @@ def test_the_watcher_follows_the_run_also_when_it_was_closed_and_taken_up_again(
     assert not watcher.is_alive()
 
 
+@pytest.mark.slow
 def test_a_click_on_a_run_that_nobody_holds_takes_the_lease_for_a_moment(tmp_path):
     """A signal that left the `with` block closed the run; its doubt is settled all the same."""
     with pytest.raises(dnb.UnknownOutcome) as stopped, dnb.run("job", store=tmp_path) as run:
@@ -386,6 +391,7 @@ def test_a_click_on_a_run_that_nobody_holds_takes_the_lease_for_a_moment(tmp_pat
         assert run.step("pay").call(fail) == 7
 
 
+@pytest.mark.slow
 def test_lost_records_are_accepted_with_a_reason(tmp_path):
     """The panel says what is lost, and the run goes on once a person has accepted it."""
     with dnb.run("job", store=tmp_path) as run:
@@ -408,6 +414,7 @@ def test_lost_records_are_accepted_with_a_reason(tmp_path):
         panel.close()
 
 
+@pytest.mark.slow
 def test_the_button_pauses_a_run_and_lets_it_go_on(run, panel):
     """It is one click, whoever holds the run; what it says follows the run."""
 

@@ -19,6 +19,7 @@ def doubt(notebook) -> None:
     assert not notebook.run("%%durable pay\nx = 1 / 0").ok
 
 
+@pytest.mark.slow
 def test_loading_lists_unfinished_runs_and_opens_none(notebook, capsys):
     """Case 25: resuming is offered, never begun."""
     doubt(notebook)
@@ -53,6 +54,7 @@ def test_loading_twice_is_loading_once_and_unloading_takes_everything_away(noteb
     dnb.unload_ipython_extension(shell)
 
 
+@pytest.mark.slow
 def test_run_binds_the_variable_and_shows_what_is_restored_and_open(notebook):
     """`%durable run` prints what the record holds and the line that settles what is open."""
     doubt(notebook)
@@ -235,6 +237,7 @@ def test_an_origin_is_the_same_within_one_execution_and_differs_between_two(note
     assert not names["a"].has_id
 
 
+@pytest.mark.slow
 def test_a_run_of_the_store_that_is_not_open_here_is_watched_and_settled(notebook):
     """`--run NAME` and a name after `status` reach a run that this kernel does not hold."""
     doubt(notebook)
@@ -328,6 +331,7 @@ def test_what_a_result_depends_on_is_a_table(notebook):
     assert "module json" in str(table)
 
 
+@pytest.mark.slow
 def test_a_run_is_forked_from_a_line(notebook):
     """It says what was copied; the active run stays the one that it is."""
     notebook.ok("%durable run job")
@@ -348,6 +352,7 @@ def test_a_run_is_forked_from_a_line(notebook):
 # -- what ends a wait --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_durable_cell_stops_for_an_approval_and_goes_on_once_it_is_given(notebook):
     """Case 3: the cell stays incomplete, its finished steps replay, and the magic decides."""
     notebook.ok("%durable run job\nsent = []")

@@ -11,6 +11,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import durable_nb
 import durable_nb as dnb
 from durable_nb.engine.reach import reach
@@ -60,6 +62,7 @@ import tools
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_every_process_and_place(tmp_path: Path) -> None:
     """No hash seed, path, line number or order of definition gets into them."""
     told = []

@@ -270,6 +270,7 @@ SCALARS = st.one_of(
 DTYPES = SCALARS | hnp.nested_dtypes(SCALARS, max_leaves=5)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(
     DTYPES.flatmap(

@@ -73,6 +73,7 @@ def test_only_bytes_are_taken(disk):
             disk.put(data)
 
 
+@pytest.mark.slow
 def test_case_58_nothing_is_dropped_under_a_limit_set_before(folder):
     """A folder with a limit of 10 MB keeps 40 MB, and says what it set right."""
     old = diskcache.Cache(str(folder), size_limit=10 * MEGABYTE)

@@ -328,6 +328,7 @@ class Order:
 """
 
 
+@pytest.mark.slow
 def test_case_63_notebook_classes_hold_in_the_next_kernel():
     """After a restart `isinstance` and `is` hold; until the cell ran, the value waits for it."""
     write = DEFINITIONS + "print(v.encode([Order(7, Color.RED)], NoArtifacts()))"

@@ -162,6 +162,7 @@ def test_input_without_a_digest_is_named(value, path):
     assert refused.value.path == path
 
 
+@pytest.mark.slow
 def test_digest_does_not_depend_on_the_hash_seed():
     """Sets, dicts, enums and frozensets have one digest, and one text, under any hash seed."""
     source = """

@@ -182,6 +182,7 @@ def test_value_that_would_change_is_refused_by_name(name, artifacts):
     assert artifacts.blobs == {}
 
 
+@pytest.mark.slow
 def test_large_frame_becomes_one_artifact(artifacts):
     """A frame over 64 KB leaves the text, all columns in one file that any Parquet reader reads."""
     value = pd.DataFrame(
@@ -444,6 +445,7 @@ def any_frame(draw: Any) -> pd.DataFrame:
     return made
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(any_frame())
 def test_any_frame_comes_back(value):

@@ -96,6 +96,7 @@ def test_changed_model_lists_both_sets_of_fields(body, was, now, artifacts, monk
     assert now in str(refused.value).split(" and now are ")[1]
 
 
+@pytest.mark.slow
 def test_model_with_a_name_that_is_defined_later_has_one_fingerprint(artifacts):
     """A forward reference and the class it came to mean are the same field."""
     source = """
@@ -127,6 +128,7 @@ def test_model_that_was_parametrised_inside_a_function_comes_back(args, back):
     assert back(value) == value
 
 
+@pytest.mark.slow
 def test_parametrised_model_is_made_again_in_the_next_kernel():
     """A process in which nobody has said `Box[int]` yet loads one all the same."""
     source = """
@@ -142,6 +144,7 @@ def test_parametrised_model_is_made_again_in_the_next_kernel():
     assert kernel(source + read, text) == "True"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     ["builtins:dict[builtins:int", "subprocess:Popen[builtins:int]", "builtins:list[os:system]",

@@ -141,6 +141,7 @@ def test_those_values_are_recorded_by_codecs_that_are_right(what, artifacts):
     assert same(values.round_trip(value, artifacts)[1], value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICKLY_KEPT)
 def test_round_trip_gives_what_encode_and_decode_give(name, artifacts):
     """The text is that of `encode`, and the value that which a replay will have."""

@@ -51,6 +51,7 @@ def test_strategy_builds_values_of_its_codec(tag):
     check()
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True, max_examples=300, deadline=None, phases=PHASES, suppress_health_check=SLOW
 )
@@ -69,6 +70,7 @@ def test_case_68_any_tree_comes_back_or_is_refused(value):
     assert values.encode(again, artifacts) == text
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True, max_examples=100, deadline=None, phases=PHASES, suppress_health_check=SLOW
 )
@@ -88,6 +90,7 @@ def test_case_40_unequal_values_have_unequal_digests(one, two):
     assert (values.digest(one) == values.digest(two)) is same(one, two, ordered=False)
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True, max_examples=150, deadline=None, phases=PHASES, suppress_health_check=SLOW
 )

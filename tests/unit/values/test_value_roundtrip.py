@@ -54,6 +54,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=200, deadline=None)
 @given(PLAIN)
 def test_plain_trees_need_no_second_look(value):
@@ -79,6 +80,7 @@ def test_plain_tree_looks_like_plain_json(artifacts):
     assert values.encode((1, 2), artifacts) == '{"$":"tuple","v":[1,2]}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [99, 100, 101, 1_000, 5_000])
 @pytest.mark.parametrize("kind", ["list", "dict", "tuple", "mixed"])
 def test_depth_does_not_meet_the_recursion_limit(depth, kind, artifacts):
