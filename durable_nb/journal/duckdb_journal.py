@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 import time
@@ -19,6 +18,7 @@ from durable_nb.journal.database import connect
 from durable_nb.journal.group import Group, Ticket
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.interrupts import deferred_interrupts
+from durable_nb.journal.landing import Landing
 from durable_nb.journal.pins import Loaded, seal
 from durable_nb.journal.rows import (
     START,
@@ -31,7 +31,6 @@ from durable_nb.journal.rows import (
     record_of,
     records_of,
 )
-from durable_nb.journal.sql import queries
 from durable_nb.journal.tables import Found, count_records, open_tables, read_rows
 from durable_nb.model.errors import (
     JournalDamaged,
@@ -48,9 +47,6 @@ LAZY_LIMIT: Final = 1.0
 #: opening after a kill replays it, at about 0.1 ms a commit.
 WAL_ROWS: Final = 256
 WAL_BYTES: Final = 1 << 20
-
-#: Rows from which DuckDB's appender is cheaper than one INSERT with a list of rows.
-_APPENDER_FROM: Final = 9
 
 
 def _now() -> datetime:
@@ -85,8 +81,7 @@ class DuckDBJournal:
         self.lost: Loss | None = None
         self.recovered: Recovery | None = None
         self.trouble = ""
-        self._con, self._head, self._clock = con, head, clock
-        self._parsed: dict[int, duckdb.Statement] = {}
+        self._landing, self._head, self._clock = Landing(con), head, clock
         self._pid = os.getpid()
         self._durable, self._digest = last.seq if last else 0, START
         self._checkpointed = 0
@@ -131,7 +126,7 @@ class DuckDBJournal:
             if loaded is not None and len(loaded.records) == self._durable:
                 return loaded.records  # read on opening: the first load costs nothing more
             try:
-                rows = read_rows(self._con)
+                rows = read_rows(self._landing.con)
                 return records_of(rows)
             except (BadRow, duckdb.Error) as error:
                 advice = "Close the run and open it again: opening sets a damaged file aside."
@@ -182,8 +177,7 @@ class DuckDBJournal:
         """Move the write-ahead file into the database file, which is then whole on its own."""
         self.flush()
         with deferred_interrupts(), self._io:
-            self._con.execute(queries("journal")["checkpoint"])
-            self._checkpointed = self._durable
+            self._gather()
 
     def tidy(self) -> None:
         """Checkpoint if the write-ahead file is large: an opening after a kill replays it."""
@@ -192,11 +186,7 @@ class DuckDBJournal:
         except OSError:
             return
         if size > WAL_BYTES or self._durable - self._checkpointed > WAL_ROWS:
-            try:
-                self.checkpoint()
-            except duckdb.Error as error:
-                # Everything is in the write-ahead file, which the next opening reads.
-                self.trouble = f"run {self.run!r} went on without a checkpoint: {error}"
+            self.checkpoint()
 
     def close(self) -> None:
         """Flush, checkpoint (so that a copy of the one file is whole), and let go of the file."""
@@ -249,6 +239,8 @@ class DuckDBJournal:
                 self._write([*self._pending, *rows])
             for ticket, records in zip(batch, answers, strict=True):
                 ticket.records = records
+            if self._landing.is_full:
+                self._gather()
 
     def _write(self, rows: list[Row]) -> None:
         """Bring rows to the disk and move the head; all or nothing."""
@@ -282,22 +274,20 @@ class DuckDBJournal:
 
     def _insert(self, rows: list[Row]) -> None:
         """Write rows in one transaction."""
-        if len(rows) < _APPENDER_FROM:
-            self._con.execute(self._statement(len(rows)), list(itertools.chain.from_iterable(rows)))
-            return
-        self._con.execute("BEGIN")
-        appender = self._con.appender("j.main.records")
-        appender.append_rows(rows)
-        appender.flush()
-        self._con.execute("COMMIT")
+        self._landing.commit(rows)
 
-    def _statement(self, rows: int) -> duckdb.Statement:
-        """Give the INSERT of so many rows, parsed once."""
-        found = self._parsed.get(rows)
-        if found is None:
-            sql = queries("journal")["insert_record"] + ", (?, ?, ?, ?, ?, ?)" * (rows - 1)
-            found = self._parsed[rows] = self._con.extract_statements(sql)[0]
-        return found
+    def _gather(self) -> None:
+        """Move what has landed to the table of records, and the write-ahead file to the database.
+
+        All of it is on disk before, and stays where it is if this fails.
+        """
+        try:
+            self._landing.clear()
+            self._checkpointed = self._durable
+        except (duckdb.Error, BadRow) as error:
+            self.trouble = f"run {self.run!r} went on without a checkpoint: {error}"
+            with contextlib.suppress(duckdb.Error, BadRow):
+                self._tail()  # which leaves a connection that can be used
 
     def _landed(self, rows: list[Row], error: BaseException) -> bool:
         """Read the tail again after a failed commit, and tell whether the batch is there."""
@@ -314,16 +304,15 @@ class DuckDBJournal:
 
     def _tail(self) -> list[Row]:
         """Read what lies after the last acknowledged record, over a new connection if need be."""
-        query = queries("journal")["tail"]
+        con = self._landing.con
         try:
             with contextlib.suppress(duckdb.TransactionException):  # none was open
-                self._con.execute("ROLLBACK")
-            found = self._con.execute(query, {"seq": self._durable}).fetchall()
+                con.execute("ROLLBACK")
+            return self._landing.tail(self._durable)
         except duckdb.Error:
-            self._con.close()  # "database has been invalidated": only a new connection helps
-            self._con, self._parsed = connect(self.path), {}
-            found = self._con.execute(query, {"seq": self._durable}).fetchall()
-        return [Row(*row) for row in found]
+            con.close()  # "database has been invalidated": only a new connection helps
+            self._landing = Landing(connect(self.path))
+            return self._landing.tail(self._durable)
 
     def _settle_unsure(self) -> None:
         """Find out what became of a batch whose outcome could not be read at once."""
@@ -397,12 +386,8 @@ class DuckDBJournal:
         """Checkpoint and let go, whatever the flush said."""
         with self._io:
             self._closed = True
-            try:
-                self._con.execute(queries("journal")["checkpoint"])
-            except duckdb.Error as error:
-                # Everything is in the write-ahead file, which the next opening reads.
-                self.trouble = f"run {self.run!r} was closed without a checkpoint: {error}"
-            self._con.close()
+            self._gather()
+            self._landing.con.close()
         with self._wake:
             self._wake.notify_all()
         if self._timer is not None and self._timer is not threading.current_thread():
@@ -416,6 +401,7 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
+        self._landing = Landing(found.con, *found.landed)
         self._digest, self._loaded = found.digest, Loaded(found.records, found.retired_seqs)
         if self._head is None:
             return
@@ -492,6 +478,6 @@ def open_journal(
         # and let go before copying, because closing any descriptor drops DuckDB's lock.
         found.con.close()
         recovery = copy_aside(path, str(journal.lost))
-        journal._con, journal._parsed = connect(path), {}
+        journal._landing = Landing(connect(path))
     journal.recovered = recovery
     return journal

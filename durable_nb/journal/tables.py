@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import duckdb
 
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import HeadState
+from durable_nb.journal.landing import landed, move
 from durable_nb.journal.pins import read_part
 from durable_nb.journal.rows import (
     START,
@@ -45,6 +46,8 @@ class Found:
         The running digest after the record that the head knows as the last.
     retired_seqs : sequence of int
         The first record of each operation that was left out; empty if the whole was read.
+    landed : (int, int)
+        Commits, and bytes, that have not moved to the table of records.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -53,6 +56,7 @@ class Found:
     digest: bytes
     at_head: bytes
     retired_seqs: Sequence[int] = ()
+    landed: tuple[int, int] = (0, 0)
 
 
 def open_tables(
@@ -70,7 +74,7 @@ def open_tables(
     sql = queries("journal")
     con = connect(path)
     try:
-        tables = {name for (name,) in con.execute(sql["tables"]).fetchall()}
+        tables = tables_in(con)
         if "meta" in tables:
             (version,) = con.execute(sql["schema_version"]).fetchone() or (None,)
             if version is not None and version > SCHEMA_VERSION:
@@ -79,17 +83,26 @@ def open_tables(
             con.execute("BEGIN")
             con.execute(sql["create_meta"])
             con.execute(sql["create_records"])
+            con.execute(sql["create_landing"])
             con.execute(sql["insert_meta"], {"version": SCHEMA_VERSION})
             con.execute("COMMIT")
             con.execute(sql["checkpoint"])
-        part = None if whole or head is None else read_part(con)
-        if part is not None and part.agrees(head):
-            digests = _digests(part.begin, part.rows, head)
-            return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
-        return _read_in_parts(con, head)
+        if not whole and con.execute(sql["has_pins"]).fetchone():
+            move(con)  # what a pin has retired is told by SQL
+        found = _read(con, head, whole=whole)
+        return replace(found, landed=con.execute(sql["landed_extent"]).fetchone() or (0, 0))
     except BaseException:
         con.close()
         raise
+
+
+def _read(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, whole: bool) -> Found:
+    """Read and check all that an opening has to know."""
+    part = None if whole or head is None else read_part(con)
+    if part is None or not part.agrees(head):
+        return _read_in_parts(con, head)
+    digests = _digests(part.begin, part.rows, head)
+    return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
 
 
 def _digests(
@@ -104,14 +117,22 @@ def _digests(
     return chain_all(at_head, rows[until:]), at_head
 
 
+def _parts(con: duckdb.DuckDBPyConnection) -> Iterator[list[RawRow]]:
+    """Give all rows, some at a time: those in the table of records, then those that landed."""
+    found = con.execute(queries("journal")["all_records"])
+    while rows := found.fetchmany(_PART):
+        yield rows
+    rows = list(landed(con))
+    yield from (rows[start : start + _PART] for start in range(0, len(rows), _PART))
+
+
 def _read_in_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None) -> Found:
     """Read and check all records; of the rows only some are held at a time, as they are large."""
-    found = con.execute(queries("journal")["all_records"])
     records, digest, at_head, last = list[Record](), START, START, None
-    while rows := found.fetchmany(_PART):
+    for rows in _parts(con):
         begin = HeadState(len(records), digest)
         if [row[0] for row in rows] != list(range(begin.seq + 1, begin.seq + 1 + len(rows))):
-            whole = read_rows(con)  # in another order: rare
+            whole = read_rows(con)  # in another order: where a pin did not land
             return Found(con, records_of(whole), whole[-1], *_digests(WHOLE, whole, head))
         check_epochs(rows if last is None else [last, *rows])
         digest, here = _digests(begin, rows, head)
@@ -124,10 +145,15 @@ def _read_in_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None) -> Fo
 
 def read_rows(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """Read all rows, in order, and check the chain."""
-    rows = [Row(*row) for row in con.execute(queries("journal")["all_records"]).fetchall()]
+    rows = [Row(*row) for part in _parts(con) for row in part]
     rows.sort()
     check_chain(rows)
     return rows
+
+
+def tables_in(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """Name the tables of a file."""
+    return {name for (name,) in con.execute(queries("journal")["tables"]).fetchall()}
 
 
 def count_records(path: Path) -> int:
