@@ -8,6 +8,7 @@ possessive, or consumes what it read, so that time grows in line with the text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 MARK: Final = "[redacted]"
@@ -15,8 +16,9 @@ MARK: Final = "[redacted]"
 #: Where a token can begin: not within a word (`task-…`), but right after an escape in a `repr`
 #: (`\\nsk-…`) and after a terminal's colour code.
 _START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
-#: The same for a token whose characters include `-` and `_`: one start for one run of them.
-_RUN: Final = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
+#: The same for a token whose characters include `-` and `_`: one start for one run of them. The
+#: literal comes first, and what may stand before it after: that is found in a tenth of the time.
+_EYJ: Final = r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ)|(?<=\[[0-9]meyJ)|(?<=\[[0-9][0-9]meyJ))"
 
 #: What a bearer token is made of, but for digits.
 _B: Final = "[A-Za-z._~+/=-]"
@@ -53,7 +55,7 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
         ),
         (
             ("eyJ",),
-            rf"{_RUN}eyJ[A-Za-z0-9_-]{{8,}}+\.eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]*+)?",
+            rf"{_EYJ}[A-Za-z0-9_-]{{8,}}+\.eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]*+)?",
             MARK,
         ),
         (("://",), r"(://[^\s/:@\"'<>]{0,200}:)[^\s/\"'<>]{1,500}@", rf"\1{MARK}@"),
@@ -185,8 +187,13 @@ def _may_hold_token(text: str) -> bool:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a name says that its value is secret, as `db_password` and `apiKey` do."""
-    return _SECRET_NAME.fullmatch(name[-80:]) is not None and (
-        not name.lower().endswith("token") or _CREDENTIAL.search(name[:-5]) is not None
+    return _is_secret_name(name[-80:])
+
+
+@lru_cache(4096)  # the same few keys and columns come again and again
+def _is_secret_name(end: str) -> bool:
+    return _SECRET_NAME.fullmatch(end) is not None and (
+        not end.lower().endswith("token") or _CREDENTIAL.search(end[:-5]) is not None
     )
 
 
