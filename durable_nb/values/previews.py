@@ -34,6 +34,7 @@ _BY_REPR: Final = frozenset(
 #: Numbers whose `repr` is at most some twenty characters.
 _NUMBERS: Final = (int, float)
 _LARGE: Final = 10**18
+_AS_WRITTEN: Final = frozenset({bool, float, type(None)})
 
 #: JSON texts of which nothing differs from what Python shows but the quotes.
 _WORDS: Final = {"null": "None", "true": "True", "false": "False"}
@@ -68,7 +69,8 @@ def preview(value: Any, limit: int = 200, *, name: str = "") -> str:
             return MARK
         if type(value) in _NUMBERS and -_LARGE < value < _LARGE:
             return repr(value)  # a number is no secret unless its name says so
-        shown = _show(value, limit + _MARGIN, _DEPTH)
+        room = limit + _MARGIN
+        shown = _by_repr(value, room) or _show(value, room, _DEPTH)
     except Exception:  # a metaclass or proxy that raises on a mere look: its name has to do
         shown = f"<{type.__dict__['__name__'].__get__(type(value))} object>"
     shown = shown[: 4 * (limit + _MARGIN)]
@@ -108,6 +110,57 @@ def one_line(text: str, limit: int = 200) -> str:
     if not line.isprintable():
         line = "".join(c if c.isprintable() else " " for c in line)
     return line if len(line) <= limit else line[: max(limit - 1, 0)] + "…"
+
+
+def _by_repr(value: Any, room: int) -> str:
+    """Let Python show what JSON carries, where it says the same as `_show`; else "".
+
+    Most tools give that, and it takes half the time.
+    """
+    left, level = room, [value]
+    for _ in range(_DEPTH):
+        inner: list[Any] = []
+        for held in level:
+            size = _weigh(held, inner)
+            if size is None or size > left:
+                return ""
+            left -= size
+        if not inner:
+            text = repr(value)
+            return text if len(text) <= room else ""
+        level = inner
+    return ""  # deeper than is shown
+
+
+def _weigh(held: Any, inner: list[Any]) -> int | None:
+    """Count what a container takes at least, in characters; note the containers in it.
+
+    `None` if it is no list or dict, or Python shows it in another way than `_show`.
+    """
+    if type(held) is dict:
+        for key in held:
+            if type(key) is not str or is_secret_name(key):
+                return None
+        parts: Iterable[Any] = held.values()
+    elif type(held) is list:
+        parts = held
+    else:
+        return None
+    size = len(held)
+    if size > _ITEMS:
+        return None
+    for part in parts:
+        kind = type(part)
+        if kind is str:
+            size += len(part)
+        elif kind is dict or kind is list:
+            inner.append(part)
+        elif kind is int:
+            if not -_LARGE < part < _LARGE:
+                return None
+        elif kind not in _AS_WRITTEN:
+            return None
+    return size
 
 
 def _show(value: Any, room: int, depth: int) -> str:

@@ -68,10 +68,12 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
     )
 )
 
-#: All texts of which one is in every token.
-_HINTS: Final = ("PRIVATE KEY", *(hint for row in _TOKENS for hint in row[0]))
+#: The same, a line for each hint: one loop, since this is done with every text.
+_HINTED: Final = tuple(
+    (hint, shape, instead) for hints, shape, instead in _TOKENS for hint in hints
+)
 #: One look for all of them, which is fastest in a short text.
-_ANY_HINT: Final = re.compile("|".join(map(re.escape, _HINTS)))
+_ANY_HINT: Final = re.compile("|".join(map(re.escape, ("PRIVATE KEY", *(h[0] for h in _HINTED)))))
 _SHORT: Final = 60
 
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----")
@@ -163,26 +165,14 @@ def redact(text: str) -> str:
 
 def redact_tokens(text: str) -> str:
     """Replace only what tells by its own shape that it is a secret, whatever stands beside it."""
-    if not _may_hold_token(text):
+    if len(text) < _SHORT and _ANY_HINT.search(text) is None:
         return text
     if "PRIVATE KEY" in text:
         text = _without_private_keys(text)
-    for hints, shape, instead in _TOKENS:
-        for hint in hints:
-            if hint in text:
-                text = shape.sub(instead, text)
-                break
-    return text
-
-
-def _may_hold_token(text: str) -> bool:
-    """Tell, fast, of most texts that they hold no token."""
-    if len(text) < _SHORT:
-        return _ANY_HINT.search(text) is not None
-    for hint in _HINTS:  # noqa: SIM110 - `any` takes three times as long
+    for hint, shape, instead in _HINTED:
         if hint in text:
-            return True
-    return False
+            text = shape.sub(instead, text)
+    return text
 
 
 def is_secret_name(name: str) -> bool:
