@@ -1,6 +1,7 @@
 """What an owner publishes: as much as changed, and all of it to who reads."""
 
 import shutil
+import sys
 import threading
 import time
 import warnings
@@ -344,6 +345,26 @@ def test_making_rows_and_writing_them_holds_no_lock_of_the_run(open_run):
         finally:
             Mirror.publish = real
     assert waited[0] < 0.2
+
+
+def test_a_step_gets_its_turn_while_rows_are_made(open_run):
+    """A publication gives way every few rows, however long Python would let it go on."""
+    with open_run() as run:
+        step = run.step("act", effect="none")
+        for n in range(60):
+            step.call(list, [n])
+        seen, every = set(), sys.getswitchinterval()
+        thread = threading.Thread(target=run.publisher.publish)
+        sys.setswitchinterval(10)
+        try:
+            thread.start()
+            while thread.is_alive():
+                seen.add(len(run.previews))
+                time.sleep(0)
+        finally:
+            sys.setswitchinterval(every)
+            thread.join()
+    assert len(seen & set(range(1, 60))) >= 3
 
 
 @pytest.mark.slow
