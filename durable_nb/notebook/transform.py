@@ -213,8 +213,10 @@ def _guard(args: str, facts: Facts, *, is_async: bool) -> ast.With | ast.AsyncWi
     assert isinstance(guarded, ast.With)
     opening = guarded.items[0].context_expr
     assert isinstance(opening, ast.Call)
-    # one constant each: as source, the facts would be most of the tree of a small cell
-    opening.args = [ast.Constant(args), ast.Constant(facts.packed())]
+    # one constant each: as source, the facts would be most of the tree of a small cell. A tuple
+    # of constants is one, as the documentation of `ast.Constant` says; only its type does not
+    known: Any = facts.packed()
+    opening.args = [ast.Constant(args), ast.Constant(known)]
     return ast.AsyncWith(guarded.items, guarded.body) if is_async else guarded
 
 
