@@ -8,6 +8,7 @@ possessive, or consumes what it read, so that time grows in line with the text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 MARK: Final = "[redacted]"
@@ -15,8 +16,9 @@ MARK: Final = "[redacted]"
 #: Where a token can begin: not within a word (`task-…`), but right after an escape in a `repr`
 #: (`\\nsk-…`) and after a terminal's colour code.
 _START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
-#: The same for a token whose characters include `-` and `_`: one start for one run of them.
-_RUN: Final = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
+#: The same for a token whose characters include `-` and `_`: one start for one run of them. The
+#: literal comes first, and what may stand before it after: that is found in a tenth of the time.
+_EYJ: Final = r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ)|(?<=\[[0-9]meyJ)|(?<=\[[0-9][0-9]meyJ))"
 
 #: What a bearer token is made of, but for digits.
 _B: Final = "[A-Za-z._~+/=-]"
@@ -53,7 +55,7 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
         ),
         (
             ("eyJ",),
-            rf"{_RUN}eyJ[A-Za-z0-9_-]{{8,}}+\.eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]*+)?",
+            rf"{_EYJ}[A-Za-z0-9_-]{{8,}}+\.eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]*+)?",
             MARK,
         ),
         (("://",), r"(://[^\s/:@\"'<>]{0,200}:)[^\s/\"'<>]{1,500}@", rf"\1{MARK}@"),
@@ -66,10 +68,12 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
     )
 )
 
-#: All texts of which one is in every token.
-_HINTS: Final = ("PRIVATE KEY", *(hint for row in _TOKENS for hint in row[0]))
+#: The same, a line for each hint: one loop, since this is done with every text.
+_HINTED: Final = tuple(
+    (hint, shape, instead) for hints, shape, instead in _TOKENS for hint in hints
+)
 #: One look for all of them, which is fastest in a short text.
-_ANY_HINT: Final = re.compile("|".join(map(re.escape, _HINTS)))
+_ANY_HINT: Final = re.compile("|".join(map(re.escape, ("PRIVATE KEY", *(h[0] for h in _HINTED)))))
 _SHORT: Final = 60
 
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----")
@@ -161,32 +165,25 @@ def redact(text: str) -> str:
 
 def redact_tokens(text: str) -> str:
     """Replace only what tells by its own shape that it is a secret, whatever stands beside it."""
-    if not _may_hold_token(text):
+    if len(text) < _SHORT and _ANY_HINT.search(text) is None:
         return text
     if "PRIVATE KEY" in text:
         text = _without_private_keys(text)
-    for hints, shape, instead in _TOKENS:
-        for hint in hints:
-            if hint in text:
-                text = shape.sub(instead, text)
-                break
-    return text
-
-
-def _may_hold_token(text: str) -> bool:
-    """Tell, fast, of most texts that they hold no token."""
-    if len(text) < _SHORT:
-        return _ANY_HINT.search(text) is not None
-    for hint in _HINTS:  # noqa: SIM110 - `any` takes three times as long
+    for hint, shape, instead in _HINTED:
         if hint in text:
-            return True
-    return False
+            text = shape.sub(instead, text)
+    return text
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a name says that its value is secret, as `db_password` and `apiKey` do."""
-    return _SECRET_NAME.fullmatch(name[-80:]) is not None and (
-        not name.lower().endswith("token") or _CREDENTIAL.search(name[:-5]) is not None
+    return _is_secret_name(name[-80:])
+
+
+@lru_cache(4096)  # the same few keys and columns come again and again
+def _is_secret_name(end: str) -> bool:
+    return _SECRET_NAME.fullmatch(end) is not None and (
+        not end.lower().endswith("token") or _CREDENTIAL.search(end[:-5]) is not None
     )
 
 
