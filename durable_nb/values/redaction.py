@@ -28,6 +28,8 @@ _START: Final = _begin()
 
 #: What a bearer token is made of, but for digits.
 _B: Final = "[A-Za-z._~+/=-]"
+#: What the parts of a signed one (`eyJ…`) are made of: one start for one run of these.
+_W: Final = "A-Za-z0-9_-"
 
 #: (Texts of which one is in every such token, the shape, what stands in its place.)
 _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple(
@@ -47,8 +49,11 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
         ),
         (("whsec_",), r"whsec_[A-Za-z0-9+/]{16,}", MARK),
         (("AKIA", "ASIA"), r"(?<![A-Z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])", MARK),
-        (("gh",), r"gh[pousr]_[A-Za-z0-9]{16,}", MARK),
-        (("github_pat_",), r"github_pat_[A-Za-z0-9_]{16,}", MARK),
+        (
+            ("gh", "github_pat_"),
+            r"g(?:h[pousr]_[A-Za-z0-9]{16,}|ithub_pat_[A-Za-z0-9_]{16,})",
+            MARK,
+        ),
         (("glpat-",), r"glpat-[A-Za-z0-9_-]{16,}", MARK),
         (("xox", "xapp-"), r"(?:xox[abcdeprs]|xapp)-[A-Za-z0-9-]{8,}", MARK),
         (("hooks.slack.com",), r"(hooks\.slack\.com/services/)[A-Za-z0-9/]{8,}", rf"\1{MARK}"),
@@ -61,9 +66,8 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
             MARK,
         ),
         (
-            (".eyJ",),  # one start for one run of the characters that it is made of
-            rf"{_begin('eyJ', 'A-Za-z0-9_-')}[A-Za-z0-9_-]{{8,}}+"
-            r"\.eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?",
+            (".eyJ",),
+            _begin("eyJ", _W) + rf"[{_W}]{{8,}}+\.eyJ[{_W}]{{8,}}+(?:\.[{_W}]*+)?",
             MARK,
         ),
         (("://",), r"(://[^\s/:@\"'<>]{0,200}:)[^\s/\"'<>]{1,500}@", rf"\1{MARK}@"),
