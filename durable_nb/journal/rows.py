@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Draft, Record
 
@@ -24,6 +26,9 @@ _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _CHUNK: Final = 5000
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+#: The same as `json`, in a third of its time, where these take it.
+_encode_fast: Final = msgspec.json.Encoder().encode
+_decode_fast: Final = msgspec.json.Decoder().decode
 
 
 class Row(NamedTuple):
@@ -59,7 +64,14 @@ def unpack_op(text: str) -> str:
 
 def pack_body(draft: Draft) -> bytes:
     """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
-    return _encode(dict(draft.body)).encode("ascii")
+    body = dict(draft.body)
+    try:
+        raw = _encode_fast(body)
+        if raw.isascii() and _decode_fast(raw) == body:  # it makes null of NaN, text of a date
+            return raw
+    except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError):
+        pass
+    return _encode(body).encode("ascii")
 
 
 def micros(moment: datetime) -> int:
@@ -111,8 +123,8 @@ def record_of(row: Row, draft: Draft, when: datetime) -> Record:
 def _bodies(rows: Sequence[RawRow]) -> list[dict[str, Any]]:
     """Parse many bodies in one call: a quarter of the time of one call each."""
     try:
-        bodies = json.loads(b"[" + b",".join([row[5] for row in rows]) + b"]")
-    except (ValueError, RecursionError):
+        bodies = _decode_fast(b"[" + b",".join([row[5] for row in rows]) + b"]")
+    except (msgspec.DecodeError, RecursionError):  # a lone surrogate, or damage: which one is it?
         bodies = []
     if len(bodies) == len(rows) and all(type(body) is dict for body in bodies):
         return bodies  # type: ignore[no-any-return]
