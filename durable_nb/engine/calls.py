@@ -32,6 +32,12 @@ def check_step_name(name: object) -> str:
         raise BadName("step", str(name), "a step's name is a text that is not empty.")
     if len(name) > 200:
         raise BadName("step", name, "it is longer than 200 characters; put details into key=.")
+    return _without_secret(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_secret(name: str) -> str:
+    """Give the name of a step, looked at once: its calls are many."""
     return refuse_secret("it", name)
 
 

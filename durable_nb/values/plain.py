@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -73,28 +75,31 @@ def write_plain(value: Any) -> str | None:
     That is: lists and dicts with plain keys (no `$`), none of them there twice, at most `MAX_DEPTH`
     levels of them, and plain scalars in them.
     """
-    boxes: list[tuple[Any, int]] = [([value], 0)]
+    boxes: list[tuple[Iterable[Any], int]] = [([value], 0)]
+    dicts: list[dict[Any, Any]] = []
     met: set[int] = set()
     for box, above in boxes:  # grows as inner ones turn up
-        items = box
-        if type(box) is dict:
-            if not _TEXTS.issuperset(map(type, box)):
-                return None
-            items = box.values()
-        for item in items:
+        for item in box:
             kind = type(item)
-            if kind is str or item is None or kind is bool:
+            if kind is str:
                 continue
             if kind is dict or kind is list:
                 if id(item) in met or above == MAX_DEPTH:
                     return None
                 met.add(id(item))
-                boxes.append((item, above + 1))
+                if kind is dict:
+                    dicts.append(item)
+                boxes.append((item.values() if kind is dict else item, above + 1))
             elif kind is int:
                 if not -_INTEGERS < item < _INTEGERS:
                     return None
-            elif kind is not float or (item and not _SMALL <= abs(item) < _LARGE):
+            elif kind is float:
+                if item and not _SMALL <= abs(item) < _LARGE:
+                    return None
+            elif item is not None and kind is not bool:
                 return None
+    if not _TEXTS.issuperset(map(type, chain.from_iterable(dicts))):
+        return None
     return _text(value)
 
 

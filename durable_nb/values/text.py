@@ -216,6 +216,8 @@ def decode(text: str, artifacts: Readable, *, registry: Registry | None = None) 
     ArtifactMissing, ArtifactDamaged
         The bytes behind it are gone or not those that were recorded.
     """
+    if _TAGGED not in text:  # most texts: nothing but plain JSON
+        return _parse(text)
     try:
         return _decode(text, artifacts, registry or default_registry())
     except Unbuilt as failure:
