@@ -24,7 +24,7 @@ from durable_nb.engine.entered import Entered
 from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
 from durable_nb.engine.meter import Timing
-from durable_nb.engine.options import Options
+from durable_nb.engine.options import SETTLE_AFTER_S, Options
 from durable_nb.engine.recovery import branch_of, doubt_of, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.engine.standing import came_out_differently
@@ -248,19 +248,23 @@ class Operation(Entered):
         self._value, self._replayed, self.source = value, True, "record"
 
     def intent(self, state: OperationState | None) -> dict[str, Any]:
-        """Give what the intent of the next attempt says."""
+        """Give what the intent of the next attempt says; what is as by default is left out."""
         self.attempt = (state.attempt if state else 0) + 1
+        options, cell = self.options, self.cell
         body = {
-            "effect": str(self.options.effect),
+            "effect": str(options.effect),
             "attempt": self.attempt,
-            "generation": state.generation if state else 0,
             **self.facets,
             "idempotency_key": self._key(state),
-            "settle_after": self.options.settle_after,
-            "key_ttl": self.options.key_ttl,
         }
-        if self.cell:
-            body["cell"] = self.cell
+        if state is not None and state.generation:
+            body["generation"] = state.generation
+        if options.settle_after != SETTLE_AFTER_S:
+            body["settle_after"] = options.settle_after
+        if options.key_ttl is not None:
+            body["key_ttl"] = options.key_ttl
+        if cell:
+            body["cell"] = cell
         if self.branch:
             body["branch"] = self.branch
         if self.undoes is not None:

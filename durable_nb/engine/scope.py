@@ -23,14 +23,14 @@ from durable_nb.model.outcomes import Effect
 
 Owner = asyncio.Task[Any] | threading.Thread
 
+_running_loop: Final = asyncio._get_running_loop
+
 
 def current_owner() -> Owner:
     """Give the running task, else the running thread."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return task or threading.current_thread()
+    loop = _running_loop()  # which raises nothing where none runs: that takes longer than all else
+    task = None if loop is None else asyncio.current_task(loop)
+    return threading.current_thread() if task is None else task
 
 
 #: The tasks and threads that a call comes from, the outermost first.
@@ -40,8 +40,9 @@ Lineage = tuple[weakref.ref[Owner], ...]
 def extend(lineage: Lineage) -> Lineage:
     """Give the lineage of the running code: a task inherits its maker's, and adds itself."""
     owner = current_owner()
-    if any(ref() is owner for ref in lineage):
-        return lineage
+    for ref in lineage:
+        if ref() is owner:
+            return lineage
     return (*lineage, weakref.ref(owner))
 
 
@@ -251,6 +252,8 @@ class Scope:
         root, only those of the same cell execution: an error that ended a
         cell was seen by a person, and the next Run All tries it again.
         """
+        if not self._failures:
+            return []
         owner = current_owner()
         seen = [
             f.op

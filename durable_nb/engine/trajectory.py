@@ -188,7 +188,7 @@ class Trajectory:
         with deferred_interrupts():
             began = self.clock.monotonic()
             self.check_owner()
-            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now()))
+            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now))
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
                 for record in records:
@@ -415,13 +415,17 @@ class Trajectory:
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""
         with self.lock:
-            now = self.clock.now()
             near = [self.fold.operations[op] for op in self._doubtful if not self.is_live(op)]
+        if not near:
+            return near
+        now = self.clock.now()
         unknown = [s for s in near if s.outcome(now) is Outcome.UNKNOWN]
         return sorted(unknown, key=lambda s: s.first_seq)
 
     def undecided_states(self) -> list[OperationState]:
         """List operations whose change waits for a decision."""
+        if not self._asked:
+            return []
         with self.lock:
             asked = [self.fold.operations[op] for op in self._asked]
         return sorted(asked, key=lambda s: s.first_seq)

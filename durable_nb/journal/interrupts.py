@@ -19,7 +19,23 @@ from typing import Any
 _getsignal, _setsignal = _signal.getsignal, _signal.signal
 _SIGINT, _SIG_IGN = int(signal.SIGINT), int(signal.SIG_IGN)
 
-_main = threading.main_thread
+_get_ident = threading.get_ident
+
+
+class _Main:
+    """Which thread Python runs signal handlers in: looked up once, and anew in a forked child."""
+
+    __slots__ = ("ident",)
+
+    def __init__(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        self.ident = threading.main_thread().ident
+
+
+_main = _Main()
+os.register_at_fork(after_in_child=_main.look)
 
 
 class _State:
@@ -56,7 +72,7 @@ class deferred_interrupts:
         self._active = False
 
     def __enter__(self) -> None:
-        if threading.current_thread() is not _main():
+        if _get_ident() != _main.ident:
             return
         if _state.depth == 0:
             previous = _getsignal(_SIGINT)

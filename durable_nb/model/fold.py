@@ -141,10 +141,7 @@ class Fold:
         state = self._take(record)
         bill = NO_BILL if old is None else old.bill
         if state is not None and state.bill is not bill:
-            inner = op in self.containers
-            self.spending = self.spending.moved(
-                bill.share(container=inner), state.bill.share(container=inner)
-            )
+            self.spending = self.spending.billed(bill, state.bill, container=op in self.containers)
         return state
 
     def _take(self, record: Record) -> OperationState | None:

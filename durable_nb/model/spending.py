@@ -191,6 +191,22 @@ class Totals(NamedTuple):
     busy: int = 0
     vague: int = 0
 
+    def billed(self, old: Bill, new: Bill, *, container: bool) -> Totals:
+        """Put the new bill of an operation in place of the old one."""
+        if (old.usd, old.tokens, old.reserved, old.estimated) != (
+            new.usd,
+            new.tokens,
+            new.reserved,
+            new.estimated,
+        ):
+            return self.moved(old.share(container=container), new.share(container=container))
+        if container:
+            return self
+        usd, priced, tokens, counted, calls, busy, vague = self
+        left = new.under_way + new.lost - old.under_way - old.lost
+        more = new.calls - old.calls, new.busy - old.busy
+        return Totals(usd, priced, tokens, counted, calls + more[0], busy + more[1], vague + left)
+
     def moved(self, old: Totals, new: Totals) -> Totals:
         """Put one share in place of another."""
         return Totals(

@@ -141,7 +141,7 @@ class OperationState(NamedTuple):
 
     def idempotency_key(self, run_id: str) -> str:
         """Give the key of the next attempt; one that was sent stays, also in a fork of the run."""
-        if self.intent.get("generation") == self.generation and self.intent.get("idempotency_key"):
+        if self.intent.get("generation", 0) == self.generation and self.intent.get("idempotency_key"):
             return str(self.intent["idempotency_key"])
         return identity.idempotency_key(run_id, self.id, self.generation)
 
