@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import produced, validation
 from durable_nb.engine.block import Block
-from durable_nb.engine.context import Frame, current_context, set_frame
+from durable_nb.engine.context import Frame, current_context, put_frame
 from durable_nb.engine.drive import Core
 from durable_nb.engine.entered import Entered
 from durable_nb.engine.facets import Code, outgrown
@@ -81,6 +81,20 @@ class Operation(Entered):
         The `with` around its body; `None` when it was entered by hand.
     """
 
+    # What holds of each until it is said otherwise.
+    undoes: dict[str, Any] | None = None
+    has_failed = False
+    block: weakref.ref[Block] | None = None
+    source = ""
+    attempt = 0
+    _value: Any = _MISSING
+    _consulted = _replayed = _left = False
+    _awaits = _unproven = False  # in async code, what was recorded is waited for
+    _around: Frame | None = None
+    _usd: float | None = None
+    _tokens: int | None = None
+    _basis: dict[str, Any] | None = None
+
     def __init__(
         self,
         run: Run,
@@ -101,23 +115,11 @@ class Operation(Entered):
             "facets": known.digest,
         }
         self.known, self._code = known, code
-        self.undoes: dict[str, Any] | None = None
-        self.has_failed = False
         self.produced: dict[str, Any] = {}
-        self.block: weakref.ref[Block] | None = None
-        self.source = ""
-        self.attempt = 0
         self._parent, self.inputs, self._origin, self._advice = scope, inputs, origin, advice
         self.branch = scope.branch
         self._lineage = lineage
-        self._value: Any = _MISSING
-        self._consulted = self._replayed = self._left = False
-        self._awaits = self._unproven = False  # in async code, what was recorded is waited for
-        self._around: Frame | None = None
         self.time = Timing(run, scope)
-        self._usd: float | None = None
-        self._tokens: int | None = None
-        self._basis: dict[str, Any] | None = None
 
     # -- what a body uses ----------------------------------------------------------------
 
@@ -290,7 +292,7 @@ class Operation(Entered):
                     self.id, options.effect, self._advice, self.time.began, branch=self.branch
                 )
                 self.time.inner, self._around = inner, current_context()
-                set_frame(Frame(run, inner, self, around=self._around))
+                put_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
             raise
@@ -313,7 +315,7 @@ class Operation(Entered):
                 raise UnguardedStep(self.id, replayed=True)
             return False
         self.time.ended = self.run.clock.monotonic()
-        set_frame(self._around)
+        put_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
             error = StepFailed(

@@ -182,26 +182,31 @@ class Scope:
         if key is not None:
             refuse_secret("its key", key)
         slot, owner = (name, key), current_owner()
-        first = identity(self.id, name, key, 1)
         claim = self._claims.get(slot)
         if claim is not None and not self._continues(claim, origin):
+            first = identity(self.id, name, key, 1)
             known = not single or (claim.origin.has_id and origin.has_id)
             if known and claim.origin.cell != origin.cell and not open_ended(first):
                 raise DuplicateStep(first, "another cell of this kernel has called it")
             claim = None
-        if claim is not None:
-            if _concurrent(claim.owner(), owner):
-                raise DuplicateStep(first, "another task or thread, which still runs, has it")
-            if claim.free:
-                claim.owner = weakref.ref(owner)
-                return identity(self.id, name, key, heappop(claim.free))
-            if loop or claim.loop:
-                raise DuplicateStep(first, "a pinned loop has this name in this pass")
-            if (key is not None and not counted) or single:
-                raise DuplicateStep(first, "two calls in one pass give the same key")
-        count = 1 if claim is None else claim.count + 1
-        self._claims[slot] = _Claim(origin, weakref.ref(owner), count, loop=loop)
-        return identity(self.id, name, key, count)
+        if claim is None:
+            self._claims[slot] = _Claim(origin, weakref.ref(owner), 1, loop=loop)
+            return identity(self.id, name, key, 1)
+        why = ""
+        if _concurrent(claim.owner(), owner):
+            why = "another task or thread, which still runs, has it"
+        elif claim.free:
+            claim.owner = weakref.ref(owner)
+            return identity(self.id, name, key, heappop(claim.free))
+        elif loop or claim.loop:
+            why = "a pinned loop has this name in this pass"
+        elif (key is not None and not counted) or single:
+            why = "two calls in one pass give the same key"
+        if why:
+            raise DuplicateStep(identity(self.id, name, key, 1), why)
+        claim.origin, claim.owner = origin, weakref.ref(owner)
+        claim.count += 1
+        return identity(self.id, name, key, claim.count)
 
     def give_back(self, place: Place, origin: Origin) -> None:
         """Take an occurrence back: its call was stopped, so that the next one is the same call.
@@ -216,7 +221,7 @@ class Scope:
     def _continues(self, claim: _Claim, origin: Origin) -> bool:
         """Tell whether this call goes on counting where `claim` stands."""
         # inside an operation there is one pass: its attempt
-        return bool(self.id) or claim.origin == origin
+        return bool(self.id) or claim.origin is origin or claim.origin == origin
 
     def called(self, origin: Origin) -> set[str]:
         """Give the names that have been called here in this pass."""

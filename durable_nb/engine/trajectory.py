@@ -75,8 +75,9 @@ QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
 def _may_be_in_doubt(state: OperationState) -> bool:
     """Tell whether it is unknown, or will be once a receiver has forgotten its key."""
-    in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
-    return in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires is not None)
+    if state.effect is not Effect.EXTERNAL and state.key_expires is None:
+        return False
+    return OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
 
 
 class Trajectory:
@@ -191,14 +192,15 @@ class Trajectory:
             drafts = (*drafts, *undone(self.fold, drafts, self.clock.now))
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
+                fold = self.fold
                 for record in records:
-                    before = self.fold.operations.get(record.op)
-                    state = self.fold.apply(record)
+                    before = fold.operations.get(record.op)
+                    state = fold.apply(record)
                     if state is not None:
                         self._note(state)
-                        self.changed.moved(before, state, self.fold)
+                        self.changed.moved(before, state, fold)
                     if record.kind is Kind.PINNED:
-                        self._let_go(self.fold.dropped)
+                        self._let_go(fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records
 

@@ -74,7 +74,7 @@ class deferred_interrupts:
     def __enter__(self) -> None:
         if _get_ident() != _main.ident:
             return
-        if _state.depth == 0:
+        if not _state.depth:
             previous = _getsignal(_SIGINT)
             # None: a handler that C installed, which Python could not put back.
             if previous is not None and previous != _SIG_IGN:

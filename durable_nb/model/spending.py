@@ -193,19 +193,21 @@ class Totals(NamedTuple):
 
     def billed(self, old: Bill, new: Bill, *, container: bool) -> Totals:
         """Put the new bill of an operation in place of the old one."""
-        if (old.usd, old.tokens, old.reserved, old.estimated) != (
-            new.usd,
-            new.tokens,
-            new.reserved,
-            new.estimated,
-        ):
+        usd, tokens, calls, busy, under_way, lost, reserved, estimated = new
+        said = usd is old.usd and tokens is old.tokens
+        if not said or reserved is not old.reserved or estimated is not old.estimated:
             return self.moved(old.share(container=container), new.share(container=container))
         if container:
             return self
-        usd, priced, tokens, counted, calls, busy, vague = self
-        left = new.under_way + new.lost - old.under_way - old.lost
-        more = new.calls - old.calls, new.busy - old.busy
-        return Totals(usd, priced, tokens, counted, calls + more[0], busy + more[1], vague + left)
+        return Totals(
+            self.usd,
+            self.priced,
+            self.tokens,
+            self.counted,
+            self.calls + calls - old.calls,
+            self.busy + busy - old.busy,
+            self.vague + under_way + lost - old.under_way - old.lost,
+        )
 
     def moved(self, old: Totals, new: Totals) -> Totals:
         """Put one share in place of another."""
