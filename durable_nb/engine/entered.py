@@ -137,9 +137,7 @@ class Entered(Managed):
                     self._unproven = False
                     await self.run.durability.reached()
 
-    def stoppable(
-        self, raised: BaseException | None = None, *, leaving: bool = False
-    ) -> Stoppable:
+    def stoppable(self, raised: BaseException | None = None, *, leaving: bool = False) -> Stoppable:
         """Give the occurrence back where the call is stopped, so that the next one is this call.
 
         An error of the body, live or replayed, is an outcome that the program may handle and go

@@ -192,8 +192,8 @@ class Scope:
         if claim is None:
             self._claims[slot] = _Claim(origin, weakref.ref(owner), 1, loop=loop)
             return identity(self.id, name, key, 1)
-        why = ""
-        if _concurrent(claim.owner(), owner):
+        why, holder = "", claim.owner()
+        if holder is not owner and _concurrent(holder, owner):
             why = "another task or thread, which still runs, has it"
         elif claim.free:
             claim.owner = weakref.ref(owner)
@@ -204,7 +204,9 @@ class Scope:
             why = "two calls in one pass give the same key"
         if why:
             raise DuplicateStep(identity(self.id, name, key, 1), why)
-        claim.origin, claim.owner = origin, weakref.ref(owner)
+        if holder is not owner:
+            claim.owner = weakref.ref(owner)
+        claim.origin = origin
         claim.count += 1
         return identity(self.id, name, key, claim.count)
 
@@ -226,6 +228,11 @@ class Scope:
     def called(self, origin: Origin) -> set[str]:
         """Give the names that have been called here in this pass."""
         return {n for (n, _), claim in self._claims.items() if self._continues(claim, origin)}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether anybody asks how long code is outside of what is called here."""
+        return self.began is not None or self.within is not None
 
     def enter(self, now: float) -> None:
         """Note that a call here is being reached, run or replayed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +26,7 @@ from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import another, own_facets, recorded_facets
 from durable_nb.engine.undone import undone
 from durable_nb.engine.validation import schema_of
-from durable_nb.journal import Journal, deferred_interrupts
+from durable_nb.journal import THIS, Journal, deferred_interrupts
 from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
@@ -158,7 +157,7 @@ class Trajectory:
         self.artifacts = artifacts
         self._journal = journal
         self.durability = Durability(journal.flush)
-        self._pid, self._open = os.getpid(), True
+        self._pid, self._open = THIS.pid, True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self._named: set[str] | None = None
@@ -259,7 +258,7 @@ class Trajectory:
 
     def check_owner(self) -> None:
         """Refuse a forked child, and a run that was closed."""
-        if os.getpid() != self._pid:
+        if THIS.pid != self._pid:
             raise RunHeld(
                 self.name,
                 f"process {self._pid}, of which this one is a forked child",
@@ -273,7 +272,7 @@ class Trajectory:
     @property
     def is_open(self) -> bool:
         """Whether this object still takes operations."""
-        return self._open and os.getpid() == self._pid
+        return self._open and THIS.pid == self._pid
 
     @property
     def id(self) -> str:
@@ -403,7 +402,7 @@ class Trajectory:
         Looked for when their number has doubled, or come down, so that a thousand tasks that run
         at the same time do not look at one another.
         """
-        if self._looked_from // 4 < len(self.live) < self._looked_from:
+        if not self.live or self._looked_from // 4 < len(self.live) < self._looked_from:
             return
         for op in [op for op in list(self.live) if not self.is_live(op)]:
             self.live.pop(op, None)

@@ -147,8 +147,7 @@ class Fold:
     def _take(self, record: Record) -> OperationState | None:
         """Take one more record in, without the total of what is spent."""
         seq, op, kind, self.updated, _, body = record
-        if seq > self.last_seq:
-            self.last_seq = seq
+        self.last_seq = max(self.last_seq, seq)
         if op == RUN:
             self._apply_run(record)
             return None
