@@ -28,16 +28,8 @@ def name_of(fn: Callable[..., Any], given: str | None = None) -> str:
 
 def check_step_name(name: object) -> str:
     """Refuse what cannot name a step."""
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not name.strip():
         raise BadName("step", str(name), "a step's name is a text that is not empty.")
-    return _checked(name)
-
-
-@functools.lru_cache(maxsize=4096)
-def _checked(name: str) -> str:
-    """Refuse a text that cannot name a step; a step is called often by the same one."""
-    if not name.strip():
-        raise BadName("step", name, "a step's name is a text that is not empty.")
     if len(name) > 200:
         raise BadName("step", name, "it is longer than 200 characters; put details into key=.")
     return refuse_secret("it", name)

@@ -253,18 +253,15 @@ class Operation(Entered):
         """Give what the intent of the next attempt says; what is as by default is left out."""
         self.attempt = (state.attempt if state else 0) + 1
         options, cell = self.options, self.cell
-        body = {
-            "effect": str(options.effect),
-            "attempt": self.attempt,
-            **self.facets,
-            "idempotency_key": self._key(state),
-        }
-        if state is not None and state.generation:
+        body: dict[str, Any] = {"effect": str(options.effect), "attempt": self.attempt}
+        if state is not None and state.generation:  # what is unusual shows in the first bytes
             body["generation"] = state.generation
         if options.settle_after != SETTLE_AFTER_S:
             body["settle_after"] = options.settle_after
         if options.key_ttl is not None:
             body["key_ttl"] = options.key_ttl
+        body |= self.facets
+        body["idempotency_key"] = self._key(state)
         if cell:
             body["cell"] = cell
         if self.branch:
