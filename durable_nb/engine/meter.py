@@ -198,9 +198,10 @@ class Looking:
         How long it took so far.
     """
 
+    __slots__ = ("_began", "_is_timed", "_run", "_scope", "seconds")
+
     def __init__(self, run: Trajectory, scope: Scope) -> None:
-        self._run, self._scope, self._began = run, scope, 0.0
-        self._is_timed = scope.is_timed
+        self._run, self._scope, self._is_timed = run, scope, scope.is_timed
         self.seconds = 0.0
 
     def __enter__(self) -> None:
@@ -209,7 +210,7 @@ class Looking:
             with self._run.lock:
                 self._scope.enter(self._began)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         now = self._run.clock.monotonic()
         self.seconds += now - self._began
         if self._is_timed:

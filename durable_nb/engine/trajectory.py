@@ -242,10 +242,11 @@ class Trajectory:
 
     def _note(self, state: OperationState) -> None:
         """Keep at hand the few operations that stop what is new, now or once a key is forgotten."""
+        op = state.id
         if self._named is not None:
-            self._named.add(named(state.id))
-        (self._asked.add if state.asked else self._asked.discard)(state.id)
-        (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(state.id)
+            self._named.add(named(op))
+        (self._asked.add if state.asked else self._asked.discard)(op)
+        (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(op)
 
     def _note_all(self, states: Iterable[OperationState]) -> None:
         """Do the same for what was loaded, where nothing is at hand yet."""
