@@ -362,7 +362,8 @@ class Operation(Entered):
             if not unknown:
                 self._parent.failed(self.id, self._origin, self._lineage)
             raise ResultLost(self.id, str(problem), unknown) from problem
-        below = [s for s in run.unknown_states() if s.id.startswith(self.id + "/")]
+        inner = run.unknown_states() if self.id in run.fold.containers else ()
+        below = [s for s in inner if s.id.startswith(self.id + "/")]
         if below:
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]
