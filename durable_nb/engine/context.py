@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +44,7 @@ class Frame:
         lineage = extend(self.lineage)
         if lineage is self.lineage:
             return self
-        frame = replace(self, lineage=lineage)
+        frame = Frame(self.run, self.scope, self.operation, lineage, self.around)
         _frame.set(frame)
         return frame
 
@@ -103,6 +103,11 @@ def set_frame(frame: Frame | None) -> Frame | None:
     before = current_context()
     _frame.set(frame)
     return before
+
+
+def put_frame(frame: Frame | None) -> None:
+    """Enter a frame in this context, or go back to one."""
+    _frame.set(frame)
 
 
 def current_context() -> Frame | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from durable_nb.engine.block import Block, Managed, held
-from durable_nb.engine.context import Frame, set_frame
+from durable_nb.engine.context import Frame, put_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.meter import Timing
 from durable_nb.engine.recovery import reach
@@ -24,6 +22,30 @@ if TYPE_CHECKING:
 
 #: Errors that say nothing of the body: it could not begin, or its outcome not be recorded.
 STOPS: Final = (JournalUnwritable, RunClosed, RunHeld)
+
+
+class Stoppable:
+    """What is done around entering, and leaving, an operation; see `Entered.stoppable`."""
+
+    __slots__ = ("_entering", "_leaving", "_op", "_raised")
+
+    def __init__(self, op: Entered, raised: BaseException | None, leaving: bool) -> None:
+        self._op, self._raised, self._leaving = op, raised, leaving
+        self._entering = raised is None and not op._left
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        raised = self._raised if error is None else error
+        if raised is not None and (
+            not isinstance(raised, Exception)
+            or isinstance(raised, STOPS)
+            or (self._entering and not self._op.has_failed)
+        ):
+            self._op.give_back()
+        if self._leaving or raised is not None:
+            self._op.time.count_out()
 
 
 class Entered(Managed):
@@ -96,7 +118,7 @@ class Entered(Managed):
         try:
             await self.run.durability.reached()
         except BaseException as stop:
-            set_frame(self._around)
+            put_frame(self._around)
             self._never_began(stop)
             raise
 
@@ -115,31 +137,13 @@ class Entered(Managed):
                     self._unproven = False
                     await self.run.durability.reached()
 
-    @contextmanager
-    def stoppable(
-        self, raised: BaseException | None = None, *, leaving: bool = False
-    ) -> Iterator[None]:
+    def stoppable(self, raised: BaseException | None = None, *, leaving: bool = False) -> Stoppable:
         """Give the occurrence back where the call is stopped, so that the next one is this call.
 
         An error of the body, live or replayed, is an outcome that the program may handle and go
         on from. A signal, Ctrl-C, and what keeps the engine from beginning or recording are none.
         """
-        entering = raised is None and not self._left
-        try:
-            yield
-        except BaseException as error:
-            raised = error
-            raise
-        finally:
-            stopped = raised is not None and (
-                not isinstance(raised, Exception)
-                or isinstance(raised, STOPS)
-                or (entering and not self.has_failed)
-            )
-            if stopped:
-                self.give_back()
-            if leaving or raised is not None:
-                self.time.count_out()
+        return Stoppable(self, raised, leaving)
 
     def give_back(self) -> None:
         """Let the next call be this operation."""

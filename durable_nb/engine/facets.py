@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from operator import is_
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,16 +95,21 @@ class Gatherer:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], FacetSet] = {}
+        self._last: tuple[tuple[FacetSet, ...], FacetSet] = ((), _NOTHING)
 
     def gather(self, *sets: FacetSet) -> FacetSet:
         """Give all facets as one set; where a name is there twice, the last one counts."""
+        last, found = self._last
+        if len(last) == len(sets) and all(map(is_, last, sets)):
+            return found  # the same step as before, as in most loops
         key = tuple(s.digest for s in sets if s.parts)
-        found = self._made.get(key)
-        if found is None:
+        made = self._made.get(key)
+        if made is None:
             parts = {name: part for s in sets for name, part in s.parts.items()}
             unwatched = {name: what for s in sets for name, what in s.unwatched.items()}
-            found = self._made[key] = FacetSet.of(parts, unwatched)
-        return found
+            made = self._made[key] = FacetSet.of(parts, unwatched)
+        self._last = (sets, made)
+        return made
 
 
 def rows(states: Iterable[OperationState], known: Mapping[str, FacetSet]) -> list[dict[str, Any]]:

@@ -147,12 +147,16 @@ class Timing:
 
     def count_in(self) -> None:
         """Tell the body around it that it is not outside of its steps now."""
+        if not self._scope.is_timed:
+            return
         with self._run.lock:
             self._counted = True
             self._scope.enter(self._run.clock.monotonic())
 
     def count_out(self) -> None:
         """Tell the body around it that this is over."""
+        if not self._counted:
+            return
         with self._run.lock:
             if self._counted:
                 self._counted = False
@@ -194,20 +198,24 @@ class Looking:
         How long it took so far.
     """
 
+    __slots__ = ("_began", "_is_timed", "_run", "_scope", "seconds")
+
     def __init__(self, run: Trajectory, scope: Scope) -> None:
-        self._run, self._scope, self._began = run, scope, 0.0
+        self._run, self._scope, self._is_timed = run, scope, scope.is_timed
         self.seconds = 0.0
 
     def __enter__(self) -> None:
         self._began = self._run.clock.monotonic()
-        with self._run.lock:
-            self._scope.enter(self._began)
+        if self._is_timed:
+            with self._run.lock:
+                self._scope.enter(self._began)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         now = self._run.clock.monotonic()
         self.seconds += now - self._began
-        with self._run.lock:
-            self._scope.leave(now)
+        if self._is_timed:
+            with self._run.lock:
+                self._scope.leave(now)
 
     def take(self) -> float:
         """Give what nobody has told yet."""

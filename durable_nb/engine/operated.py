@@ -12,7 +12,7 @@ from durable_nb.engine import facets as listing_of_facets
 from durable_nb.engine import pausing, permits, settle, standing, usage, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.fork import Forked, fork
-from durable_nb.engine.options import Options
+from durable_nb.engine.options import SETTLE_AFTER_S, Options
 from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
@@ -446,7 +446,7 @@ class Operated(Trajectory, Tables):
             name = state.place.name
             options = self.reconcilers.get(name, Options())
             if name in reconcilers:
-                settle_after = state.intent.get("settle_after", options.settle_after)
+                settle_after = state.intent.get("settle_after", SETTLE_AFTER_S)
                 options = options.with_(
                     {"reconcile": reconcilers[name], "settle_after": settle_after}
                 )

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import produced, validation
 from durable_nb.engine.block import Block
-from durable_nb.engine.context import Frame, current_context, set_frame
+from durable_nb.engine.context import Frame, current_context, put_frame
 from durable_nb.engine.drive import Core
 from durable_nb.engine.entered import Entered
 from durable_nb.engine.facets import Code, outgrown
 from durable_nb.engine.looking_back import refuse_changed_inputs, warn_of_secret
 from durable_nb.engine.meter import Timing
-from durable_nb.engine.options import Options
+from durable_nb.engine.options import SETTLE_AFTER_S, Options
 from durable_nb.engine.recovery import branch_of, doubt_of, reconcile, why_unknown
 from durable_nb.engine.scope import Lineage, Origin, Scope
 from durable_nb.engine.standing import came_out_differently
@@ -81,6 +81,20 @@ class Operation(Entered):
         The `with` around its body; `None` when it was entered by hand.
     """
 
+    # What holds of each until it is said otherwise.
+    undoes: dict[str, Any] | None = None
+    has_failed = False
+    block: weakref.ref[Block] | None = None
+    source = ""
+    attempt = 0
+    _value: Any = _MISSING
+    _consulted = _replayed = _left = False
+    _awaits = _unproven = False  # in async code, what was recorded is waited for
+    _around: Frame | None = None
+    _usd: float | None = None
+    _tokens: int | None = None
+    _basis: dict[str, Any] | None = None
+
     def __init__(
         self,
         run: Run,
@@ -101,23 +115,11 @@ class Operation(Entered):
             "facets": known.digest,
         }
         self.known, self._code = known, code
-        self.undoes: dict[str, Any] | None = None
-        self.has_failed = False
         self.produced: dict[str, Any] = {}
-        self.block: weakref.ref[Block] | None = None
-        self.source = ""
-        self.attempt = 0
         self._parent, self.inputs, self._origin, self._advice = scope, inputs, origin, advice
         self.branch = scope.branch
         self._lineage = lineage
-        self._value: Any = _MISSING
-        self._consulted = self._replayed = self._left = False
-        self._awaits = self._unproven = False  # in async code, what was recorded is waited for
-        self._around: Frame | None = None
         self.time = Timing(run, scope)
-        self._usd: float | None = None
-        self._tokens: int | None = None
-        self._basis: dict[str, Any] | None = None
 
     # -- what a body uses ----------------------------------------------------------------
 
@@ -248,19 +250,20 @@ class Operation(Entered):
         self._value, self._replayed, self.source = value, True, "record"
 
     def intent(self, state: OperationState | None) -> dict[str, Any]:
-        """Give what the intent of the next attempt says."""
+        """Give what the intent of the next attempt says; what is as by default is left out."""
         self.attempt = (state.attempt if state else 0) + 1
-        body = {
-            "effect": str(self.options.effect),
-            "attempt": self.attempt,
-            "generation": state.generation if state else 0,
-            **self.facets,
-            "idempotency_key": self._key(state),
-            "settle_after": self.options.settle_after,
-            "key_ttl": self.options.key_ttl,
-        }
-        if self.cell:
-            body["cell"] = self.cell
+        options, cell = self.options, self.cell
+        body: dict[str, Any] = {"effect": str(options.effect), "attempt": self.attempt}
+        if state is not None and state.generation:  # what is unusual shows in the first bytes
+            body["generation"] = state.generation
+        if options.settle_after != SETTLE_AFTER_S:
+            body["settle_after"] = options.settle_after
+        if options.key_ttl is not None:
+            body["key_ttl"] = options.key_ttl
+        body |= self.facets
+        body["idempotency_key"] = self._key(state)
+        if cell:
+            body["cell"] = cell
         if self.branch:
             body["branch"] = self.branch
         if self.undoes is not None:
@@ -286,7 +289,7 @@ class Operation(Entered):
                     self.id, options.effect, self._advice, self.time.began, branch=self.branch
                 )
                 self.time.inner, self._around = inner, current_context()
-                set_frame(Frame(run, inner, self, around=self._around))
+                put_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
             raise
@@ -309,7 +312,7 @@ class Operation(Entered):
                 raise UnguardedStep(self.id, replayed=True)
             return False
         self.time.ended = self.run.clock.monotonic()
-        set_frame(self._around)
+        put_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
             error = StepFailed(
@@ -359,7 +362,8 @@ class Operation(Entered):
             if not unknown:
                 self._parent.failed(self.id, self._origin, self._lineage)
             raise ResultLost(self.id, str(problem), unknown) from problem
-        below = [s for s in run.unknown_states() if s.id.startswith(self.id + "/")]
+        inner = run.unknown_states() if self.id in run.fold.containers else ()
+        below = [s for s in inner if s.id.startswith(self.id + "/")]
         if below:
             self._append(Kind.INTERRUPTED, error={"type": "UnknownOutcome", "message": below[0].id})
             views = [run.view(s) for s in below]

@@ -18,7 +18,7 @@ from durable_nb.model.outcomes import Effect
 from durable_nb.model.waits import Wait
 
 #: Seconds after which a reconciler's "not found" counts (DESIGN section 4): a request that was
-#: under way when its kernel died can still arrive.
+#: under way when its kernel died can still arrive. An intent that says none means this one.
 SETTLE_AFTER_S: Final = 30.0
 
 _NOTHING: Final = FacetSet()

@@ -147,6 +147,8 @@ class Permits:
     def budget_now(self, fold: Fold) -> dict[str, float]:
         """Give the budget that holds; empty where nothing is limited."""
         found = {**(fold.terms.get("budget") or {}), **self.caps}
+        if not found:
+            return found
         return {name: found[name] for name in LIMITS if name in found}
 
 
@@ -166,16 +168,17 @@ def check(op: Operation) -> None:
         Nothing was begun.
     """
     run = op.run
-    state = run.fold.operations.get(op.id)
-    views = () if state is None else (run.view(state),)
     check_scopes(op)
     _same_account(run)
-    if not run.budget or op.id in run.fold.containers:
+    budget = run.budget
+    if not budget or op.id in run.fold.containers:
         return  # it was begun, and what it costs are its children, which are asked for themselves
     spent = _spent_with(op)
-    over = [name for name, amount in run.budget.items() if spent.reaches(name, amount)]
+    over = [name for name, amount in budget.items() if spent.reaches(name, amount)]
     if over:
-        told = described(run.budget, spent)
+        state = run.fold.operations.get(op.id)
+        views = () if state is None else (run.view(state),)
+        told = described(budget, spent)
         raise BudgetExceeded(run.name, op.id, over, told, views)
 
 
@@ -191,6 +194,8 @@ def check_scopes(op: Operation) -> None:
     needed = set(op.options.requires)
     if run.fold.forked and op.options.effect is not Effect.NONE:
         needed.add(OUTSIDE)
+    if not needed:
+        return
     missing = sorted(needed - set(run.scopes))
     if missing:
         state = run.fold.operations.get(op.id)

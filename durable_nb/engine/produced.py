@@ -50,6 +50,8 @@ def take(paths: Iterable[str]) -> dict[str, list[str]]:
         It names all that are not there.
     """
     paths = list(paths)
+    if not paths:
+        return {}
     gone = [path for path in paths if not os.path.lexists(path)]
     if gone:
         raise NotProduced(f"did not produce {', '.join(gone)}")

@@ -139,8 +139,10 @@ def reach(op: Operation) -> Core[None]:
                 raise DuplicateStep(op.id, "a pin of its loop has retired it")
             if run.is_live(op.id):
                 raise DuplicateStep(op.id, "it is still running")
-            now = run.clock.now()
-            outcome = state.outcome(now) if state else OUTCOMES[op.options.effect, None]
+            if state is None:
+                outcome = OUTCOMES[op.options.effect, None]
+            else:
+                outcome = state.outcome(run.clock.now())
             if outcome is Outcome.INCOMPLETE and may_run(op, state):
                 op.refuse_missing_files()
                 run.let_go_of_cut_off()

@@ -23,14 +23,14 @@ from durable_nb.model.outcomes import Effect
 
 Owner = asyncio.Task[Any] | threading.Thread
 
+_running_loop: Final = asyncio._get_running_loop
+
 
 def current_owner() -> Owner:
     """Give the running task, else the running thread."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return task or threading.current_thread()
+    loop = _running_loop()  # which raises nothing where none runs: that takes longer than all else
+    task = None if loop is None else asyncio.current_task(loop)
+    return threading.current_thread() if task is None else task
 
 
 #: The tasks and threads that a call comes from, the outermost first.
@@ -40,8 +40,9 @@ Lineage = tuple[weakref.ref[Owner], ...]
 def extend(lineage: Lineage) -> Lineage:
     """Give the lineage of the running code: a task inherits its maker's, and adds itself."""
     owner = current_owner()
-    if any(ref() is owner for ref in lineage):
-        return lineage
+    for ref in lineage:
+        if ref() is owner:
+            return lineage
     return (*lineage, weakref.ref(owner))
 
 
@@ -181,26 +182,33 @@ class Scope:
         if key is not None:
             refuse_secret("its key", key)
         slot, owner = (name, key), current_owner()
-        first = identity(self.id, name, key, 1)
         claim = self._claims.get(slot)
         if claim is not None and not self._continues(claim, origin):
+            first = identity(self.id, name, key, 1)
             known = not single or (claim.origin.has_id and origin.has_id)
             if known and claim.origin.cell != origin.cell and not open_ended(first):
                 raise DuplicateStep(first, "another cell of this kernel has called it")
             claim = None
-        if claim is not None:
-            if _concurrent(claim.owner(), owner):
-                raise DuplicateStep(first, "another task or thread, which still runs, has it")
-            if claim.free:
-                claim.owner = weakref.ref(owner)
-                return identity(self.id, name, key, heappop(claim.free))
-            if loop or claim.loop:
-                raise DuplicateStep(first, "a pinned loop has this name in this pass")
-            if (key is not None and not counted) or single:
-                raise DuplicateStep(first, "two calls in one pass give the same key")
-        count = 1 if claim is None else claim.count + 1
-        self._claims[slot] = _Claim(origin, weakref.ref(owner), count, loop=loop)
-        return identity(self.id, name, key, count)
+        if claim is None:
+            self._claims[slot] = _Claim(origin, weakref.ref(owner), 1, loop=loop)
+            return identity(self.id, name, key, 1)
+        why, holder = "", claim.owner()
+        if holder is not owner and _concurrent(holder, owner):
+            why = "another task or thread, which still runs, has it"
+        elif claim.free:
+            claim.owner = weakref.ref(owner)
+            return identity(self.id, name, key, heappop(claim.free))
+        elif loop or claim.loop:
+            why = "a pinned loop has this name in this pass"
+        elif (key is not None and not counted) or single:
+            why = "two calls in one pass give the same key"
+        if why:
+            raise DuplicateStep(identity(self.id, name, key, 1), why)
+        if holder is not owner:
+            claim.owner = weakref.ref(owner)
+        claim.origin = origin
+        claim.count += 1
+        return identity(self.id, name, key, claim.count)
 
     def give_back(self, place: Place, origin: Origin) -> None:
         """Take an occurrence back: its call was stopped, so that the next one is the same call.
@@ -215,11 +223,16 @@ class Scope:
     def _continues(self, claim: _Claim, origin: Origin) -> bool:
         """Tell whether this call goes on counting where `claim` stands."""
         # inside an operation there is one pass: its attempt
-        return bool(self.id) or claim.origin == origin
+        return bool(self.id) or claim.origin is origin or claim.origin == origin
 
     def called(self, origin: Origin) -> set[str]:
         """Give the names that have been called here in this pass."""
         return {n for (n, _), claim in self._claims.items() if self._continues(claim, origin)}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether anybody asks how long code is outside of what is called here."""
+        return self.began is not None or self.within is not None
 
     def enter(self, now: float) -> None:
         """Note that a call here is being reached, run or replayed."""
@@ -251,6 +264,8 @@ class Scope:
         root, only those of the same cell execution: an error that ended a
         cell was seen by a person, and the next Run All tries it again.
         """
+        if not self._failures:
+            return []
         owner = current_owner()
         seen = [
             f.op

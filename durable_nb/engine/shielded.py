@@ -22,21 +22,18 @@ async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | N
     """
     task = asyncio.ensure_future(coroutine)
     run.bodies.add(task)
-    task.add_done_callback(run.bodies.discard)
     loop = task.get_loop()
     cancelled: BaseException | None = None
+    # `asyncio.wait` does the same, and takes four times as long
+    waiting: list[asyncio.Future[None]] = []
+    task.add_done_callback(partial(_over, run, waiting))
     with run.interrupt_bodies if run.in_script else nullcontext():
         while not task.done():
-            over = (
-                loop.create_future()
-            )  # `asyncio.wait` does the same, and takes four times as long
-            wake = partial(_wake, over)
-            task.add_done_callback(wake)
+            waiting[:] = [loop.create_future()]
             try:
-                await over
+                await waiting[0]
             except asyncio.CancelledError as stop:
                 cancelled = stop
-                task.remove_done_callback(wake)
                 if run.interrupted:
                     task.cancel()
     if task.cancelled() and cancelled is not None:
@@ -49,9 +46,12 @@ async def run_shielded(run: Run, coroutine: Any) -> tuple[Any, BaseException | N
         raise
 
 
-def _wake(over: asyncio.Future[None], _: object) -> None:
-    if not over.done():
-        over.set_result(None)
+def _over(run: Run, waiting: list[asyncio.Future[None]], body: asyncio.Future[Any]) -> None:
+    """Forget a body that is over, and wake who waits for it."""
+    run.bodies.discard(body)
+    for one in waiting:
+        if not one.done():
+            one.set_result(None)
 
 
 class Cut(BaseException):

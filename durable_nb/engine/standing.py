@@ -137,9 +137,9 @@ def came_out_differently(op: Operation, state: OperationState, value: Any) -> di
 
     With the same result nothing follows: what depends on it compares equal (early cut-off).
     """
-    run, now = op.run, op.run.clock.now()
     if state.former is None:
         return {}
+    run, now = op.run, op.run.clock.now()
     later = [
         s
         for s in run.states()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +26,7 @@ from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import another, own_facets, recorded_facets
 from durable_nb.engine.undone import undone
 from durable_nb.engine.validation import schema_of
-from durable_nb.journal import Journal, deferred_interrupts
+from durable_nb.journal import THIS, Journal, deferred_interrupts
 from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
@@ -75,8 +74,9 @@ QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
 def _may_be_in_doubt(state: OperationState) -> bool:
     """Tell whether it is unknown, or will be once a receiver has forgotten its key."""
-    in_doubt = OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
-    return in_doubt and (state.effect is Effect.EXTERNAL or state.key_expires is not None)
+    if state.effect is not Effect.EXTERNAL and state.key_expires is None:
+        return False
+    return OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
 
 
 class Trajectory:
@@ -157,7 +157,7 @@ class Trajectory:
         self.artifacts = artifacts
         self._journal = journal
         self.durability = Durability(journal.flush)
-        self._pid, self._open = os.getpid(), True
+        self._pid, self._open = THIS.pid, True
         self._doubtful: set[str] = set()
         self._asked: set[str] = set()
         self._named: set[str] | None = None
@@ -188,17 +188,18 @@ class Trajectory:
         with deferred_interrupts():
             began = self.clock.monotonic()
             self.check_owner()
-            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now()))
+            drafts = (*drafts, *undone(self.fold, drafts, self.clock.now))
             records = self._journal.append(drafts, lazy=lazy)
             with self.lock:
+                fold = self.fold
                 for record in records:
-                    before = self.fold.operations.get(record.op)
-                    state = self.fold.apply(record)
+                    before = fold.operations.get(record.op)
+                    state = fold.apply(record)
                     if state is not None:
                         self._note(state)
-                        self.changed.moved(before, state, self.fold)
+                        self.changed.moved(before, state, fold)
                     if record.kind is Kind.PINNED:
-                        self._let_go(self.fold.dropped)
+                        self._let_go(fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records
 
@@ -241,10 +242,11 @@ class Trajectory:
 
     def _note(self, state: OperationState) -> None:
         """Keep at hand the few operations that stop what is new, now or once a key is forgotten."""
+        op = state.id
         if self._named is not None:
-            self._named.add(named(state.id))
-        (self._asked.add if state.asked else self._asked.discard)(state.id)
-        (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(state.id)
+            self._named.add(named(op))
+        (self._asked.add if state.asked else self._asked.discard)(op)
+        (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(op)
 
     def _note_all(self, states: Iterable[OperationState]) -> None:
         """Do the same for what was loaded, where nothing is at hand yet."""
@@ -257,7 +259,7 @@ class Trajectory:
 
     def check_owner(self) -> None:
         """Refuse a forked child, and a run that was closed."""
-        if os.getpid() != self._pid:
+        if THIS.pid != self._pid:
             raise RunHeld(
                 self.name,
                 f"process {self._pid}, of which this one is a forked child",
@@ -271,7 +273,7 @@ class Trajectory:
     @property
     def is_open(self) -> bool:
         """Whether this object still takes operations."""
-        return self._open and os.getpid() == self._pid
+        return self._open and THIS.pid == self._pid
 
     @property
     def id(self) -> str:
@@ -401,7 +403,7 @@ class Trajectory:
         Looked for when their number has doubled, or come down, so that a thousand tasks that run
         at the same time do not look at one another.
         """
-        if self._looked_from // 4 < len(self.live) < self._looked_from:
+        if not self.live or self._looked_from // 4 < len(self.live) < self._looked_from:
             return
         for op in [op for op in list(self.live) if not self.is_live(op)]:
             self.live.pop(op, None)
@@ -414,14 +416,25 @@ class Trajectory:
 
     def unknown_states(self) -> list[OperationState]:
         """List operations in doubt: unknown, and nobody is running them."""
+        if not self._doubtful:
+            return []
         with self.lock:
-            now = self.clock.now()
-            near = [self.fold.operations[op] for op in self._doubtful if not self.is_live(op)]
+            live = self.live.get  # `is_live`, without a call for each of a thousand tasks
+            near = [
+                self.fold.operations[op]
+                for op in self._doubtful
+                if (found := live(op)) is None or not found.is_running()
+            ]
+        if not near:
+            return near
+        now = self.clock.now()
         unknown = [s for s in near if s.outcome(now) is Outcome.UNKNOWN]
         return sorted(unknown, key=lambda s: s.first_seq)
 
     def undecided_states(self) -> list[OperationState]:
         """List operations whose change waits for a decision."""
+        if not self._asked:
+            return []
         with self.lock:
             asked = [self.fold.operations[op] for op in self._asked]
         return sorted(asked, key=lambda s: s.first_seq)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -14,7 +14,7 @@ from durable_nb.model.records import Draft
 _HAPPENED: Final = frozenset({Kind.COMPLETED, Kind.CONFIRMED})
 
 
-def undone(fold: Fold, drafts: Iterable[Draft], now: datetime) -> Iterator[Draft]:
+def undone(fold: Fold, drafts: Iterable[Draft], now: Callable[[], datetime]) -> Iterator[Draft]:
     """Draft the invalidation of what these records say was taken back.
 
     In the same commit, so that no kill leaves a result that counts and an effect that is gone,
@@ -29,7 +29,7 @@ def undone(fold: Fold, drafts: Iterable[Draft], now: datetime) -> Iterator[Draft
         found = fold.operations.get(state.undoes["op"])
         if found is None or found.generation != state.undoes["generation"]:
             continue  # somebody has invalidated it meanwhile
-        if found.outcome(now) is Outcome.COMPLETED:
+        if found.outcome(now()) is Outcome.COMPLETED:
             said = {name: state.undoes[name] for name in ("reason", "actor")}
             body = {**said, "effect_is": "compensated", "with": draft.op}
             yield Draft(found.id, Kind.INVALIDATED, body)

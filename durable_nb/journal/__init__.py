@@ -9,9 +9,11 @@ from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import Lease
 from durable_nb.journal.mirror import Mirror
 from durable_nb.journal.owner import Holder, OwnerInfo, probe
+from durable_nb.journal.process import THIS
 from durable_nb.journal.protocol import Journal
 
 __all__ = [
+    "THIS",
     "DuckDBJournal",
     "Head",
     "HeadState",

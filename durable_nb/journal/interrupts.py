@@ -14,12 +14,14 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+from durable_nb.journal.process import THIS
+
 # The functions under those of `signal`, which make members of an enum of what they give: that
 # takes longer than all else here.
 _getsignal, _setsignal = _signal.getsignal, _signal.signal
 _SIGINT, _SIG_IGN = int(signal.SIGINT), int(signal.SIG_IGN)
 
-_main = threading.main_thread
+_get_ident = threading.get_ident
 
 
 class _State:
@@ -50,15 +52,12 @@ class deferred_interrupts:
     arguments afterwards. If the block raises as well, the interrupt comes on top of that error.
     """
 
-    __slots__ = ("_active",)
-
-    def __init__(self) -> None:
-        self._active = False
+    __slots__ = ()
 
     def __enter__(self) -> None:
-        if threading.current_thread() is not _main():
+        if _get_ident() != THIS.main:
             return
-        if _state.depth == 0:
+        if not _state.depth:
             previous = _getsignal(_SIGINT)
             # None: a handler that C installed, which Python could not put back.
             if previous is not None and previous != _SIG_IGN:
@@ -67,7 +66,6 @@ class deferred_interrupts:
                 _setsignal(_SIGINT, _note)
                 _state.swapped = True
         _state.depth += 1
-        self._active = True
 
     def __exit__(
         self,
@@ -75,9 +73,8 @@ class deferred_interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._active:
+        if _get_ident() != THIS.main or not _state.depth:  # 0: forked in here, by another thread
             return
-        self._active = False
         _state.depth -= 1
         if _state.depth or not _state.swapped:
             return

@@ -141,17 +141,13 @@ class Fold:
         state = self._take(record)
         bill = NO_BILL if old is None else old.bill
         if state is not None and state.bill is not bill:
-            inner = op in self.containers
-            self.spending = self.spending.moved(
-                bill.share(container=inner), state.bill.share(container=inner)
-            )
+            self.spending = self.spending.billed(bill, state.bill, container=op in self.containers)
         return state
 
     def _take(self, record: Record) -> OperationState | None:
         """Take one more record in, without the total of what is spent."""
-        op, kind = record.op, record.kind
-        self.last_seq = max(self.last_seq, record.seq)
-        self.updated = record.ts
+        seq, op, kind, self.updated, _, body = record
+        self.last_seq = max(self.last_seq, seq)
         if op == RUN:
             self._apply_run(record)
             return None
@@ -159,15 +155,14 @@ class Fold:
         if state is None:
             if self.carried and is_retired(op, self.carried):
                 return None  # a late remark: the history has it
-            effect = EFFECTS[record.body.get("effect", Effect.EXTERNAL)]
-            state = OperationState(op, record.seq, effect)
-            self._count_row(record.seq)
+            state = OperationState(op, seq, EFFECTS[body.get("effect", Effect.EXTERNAL)])
+            self._count_row(seq)
             if "/" in op:
                 self._put_below(op)
-        if kind in _DECISIONS and record.body.get("actor") != "policy":
+        if kind in _DECISIONS and body.get("actor") != "policy":
             self._decide(record)
-        if kind is Kind.SIGNALLED and record.body.get("held"):
-            self.held.pop(str(record.body.get("name")), None)  # this wait has taken it
+        if kind is Kind.SIGNALLED and body.get("held"):
+            self.held.pop(str(body.get("name")), None)  # this wait has taken it
         state = self.operations[op] = state.apply(record)
         if kind is Kind.PINNED and self._retires:
             self._retire(record)

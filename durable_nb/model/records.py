@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +15,7 @@ SCHEMA_VERSION: Final = 1
 RUN: Final = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A record before the journal gives it its place.
 
     `body` is JSON-safe plain data. A user's value is carried as the text that `values.encode`

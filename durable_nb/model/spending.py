@@ -191,6 +191,24 @@ class Totals(NamedTuple):
     busy: int = 0
     vague: int = 0
 
+    def billed(self, old: Bill, new: Bill, *, container: bool) -> Totals:
+        """Put the new bill of an operation in place of the old one."""
+        usd, tokens, calls, busy, under_way, lost, reserved, estimated = new
+        said = usd is old.usd and tokens is old.tokens
+        if not said or reserved is not old.reserved or estimated is not old.estimated:
+            return self.moved(old.share(container=container), new.share(container=container))
+        if container:
+            return self
+        return Totals(
+            self.usd,
+            self.priced,
+            self.tokens,
+            self.counted,
+            self.calls + calls - old.calls,
+            self.busy + busy - old.busy,
+            self.vague + under_way + lost - old.under_way - old.lost,
+        )
+
     def moved(self, old: Totals, new: Totals) -> Totals:
         """Put one share in place of another."""
         return Totals(

@@ -141,8 +141,9 @@ class OperationState(NamedTuple):
 
     def idempotency_key(self, run_id: str) -> str:
         """Give the key of the next attempt; one that was sent stays, also in a fork of the run."""
-        if self.intent.get("generation") == self.generation and self.intent.get("idempotency_key"):
-            return str(self.intent["idempotency_key"])
+        sent = self.intent.get("idempotency_key")
+        if sent and self.intent.get("generation", 0) == self.generation:
+            return str(sent)
         return identity.idempotency_key(run_id, self.id, self.generation)
 
     @property
