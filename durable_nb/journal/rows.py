@@ -67,6 +67,11 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment_of(ts: int) -> datetime:
+    """Undo `micros`."""
+    return _EPOCH + timedelta(microseconds=ts)
+
+
 def chain(previous: bytes, row: Row) -> bytes:
     """Give the running digest after this row."""
     op, kind = row.op.encode(), row.kind.encode()
@@ -96,8 +101,7 @@ def records_of(rows: Sequence[RawRow]) -> list[Record]:
             kind = _KINDS.get(name)
             if kind is None:
                 raise BadRow(f"record {seq} has the unknown kind {name!r}.")
-            when = _EPOCH + timedelta(microseconds=ts)
-            records.append(Record(seq, unpack_op(op), kind, when, epoch, body))
+            records.append(Record(seq, unpack_op(op), kind, moment_of(ts), epoch, body))
     return records
 
 

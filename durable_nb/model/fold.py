@@ -13,9 +13,7 @@ from typing import Any, Final
 from durable_nb.model import retiring
 from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
-    EFFECTS,
     RUN_STATUS,
-    Effect,
     Kind,
     Outcome,
     RunStatus,
@@ -24,6 +22,7 @@ from durable_nb.model.pins import Carried, add_totals, is_retired
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.spending import NO_BILL, NOTHING_SPENT, Totals, total_of
 from durable_nb.model.state import RESULT, OperationState, nothing
+from durable_nb.model.unfolded import Operations, Read, Unfolded, begin, first_of, nowhere
 
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
@@ -50,6 +49,8 @@ class Fold:
 
     Attributes
     ----------
+    operations : Operations
+        Identity to state.
     terms : dict
         What holds for the whole run, as last recorded: ``version``, ``facets``, ``scopes``,
         ``budget``, ``account``.
@@ -77,7 +78,7 @@ class Fold:
         What the last pin has retired, for those who keep things beside.
     """
 
-    operations: dict[str, OperationState] = field(default_factory=dict)
+    operations: Operations = field(default_factory=Operations)
     openings: list[Opening] = field(default_factory=list)
     born: Mapping[str, Any] = field(default_factory=nothing)
     born_at: datetime | None = None
@@ -102,7 +103,13 @@ class Fold:
     _retires: bool = True
 
     @classmethod
-    def of(cls, records: Iterable[Record], retired_seqs: Iterable[int] = ()) -> Fold:
+    def of(
+        cls,
+        records: Iterable[Record],
+        retired_seqs: Iterable[int] = (),
+        unfolded: Unfolded | None = None,
+        read: Read = nowhere,
+    ) -> Fold:
         """Fold a journal: whole, or without what its pins have retired.
 
         Parameters
@@ -111,8 +118,19 @@ class Fold:
             In order.
         retired_seqs : iterable of int
             The first record of each operation that was left out, so that row numbers stay.
+        unfolded : Unfolded, optional
+            The operations of which no records are given, because they are read when asked for.
+        read : callable
+            Reads those.
         """
-        return cls(_first_seqs=array("q", sorted(retired_seqs)))._with(records)
+        rest = unfolded or Unfolded()
+        seqs = sorted([*retired_seqs, *map(first_of, rest.places.values())])
+        fold = cls(operations=Operations(rest.places, read), _first_seqs=array("q", seqs))
+        for op in rest.places:
+            if "/" in op:
+                fold._put_below(op)
+        fold._with(records)
+        return fold._with_unfolded(rest) if rest.places else fold
 
     @classmethod
     def whole(cls, records: Iterable[Record]) -> Fold:
@@ -129,8 +147,23 @@ class Fold:
         for record in records:
             self._take(record)
         # added up once, and not moved from each record to the next
-        bills = ((s.bill, op in self.containers) for op, s in self.operations.items())
+        bills = ((s.bill, s.id in self.containers) for s in self.operations.folded())
         self.spending = add_totals([*(c.totals for c in self.carried.values()), total_of(bills)])
+        return self
+
+    def _with_unfolded(self, rest: Unfolded) -> Fold:
+        """Count in what was not folded; what others are below of is folded, for its share."""
+        found = Totals(calls=len(rest.places), busy=rest.busy)
+        for op in [op for op in self.containers if self.operations.place(op) is not None]:
+            state = self.operations[op] = self.operations[op]
+            rest.effects[state.effect] -= 1
+            found = found.moved(
+                state.bill.share(container=False), state.bill.share(container=True)
+            )
+        self.spending = add_totals([self.spending, found])
+        self.operations.effects = rest.effects
+        if rest.last_seq > self.last_seq:
+            self.last_seq, self.updated = rest.last_seq, rest.updated
         return self
 
     def apply(self, record: Record) -> OperationState | None:
@@ -159,8 +192,7 @@ class Fold:
         if state is None:
             if self.carried and is_retired(op, self.carried):
                 return None  # a late remark: the history has it
-            effect = EFFECTS[record.body.get("effect", Effect.EXTERNAL)]
-            state = OperationState(op, record.seq, effect)
+            state = begin(record)
             self._count_row(record.seq)
             if "/" in op:
                 self._put_below(op)
@@ -295,7 +327,11 @@ class Fold:
         By first record, so that it is the same in the kernel that ran it and in the next, in
         whatever order two threads got to fold what they had recorded.
         """
-        return bisect_left(self._first_seqs, state.first_seq) + 1
+        return self.row(state.first_seq)
+
+    def row(self, first_seq: int) -> int:
+        """Give the same of an operation that began with this record."""
+        return bisect_left(self._first_seqs, first_seq) + 1
 
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
@@ -313,7 +349,7 @@ class Fold:
 
     def unknown(self, now: datetime) -> list[OperationState]:
         """List the operations that only evidence can settle, whoever may be running them."""
-        return [s for s in self.operations.values() if s.outcome(now) is Outcome.UNKNOWN]
+        return [s for s in self.operations.folded() if s.outcome(now) is Outcome.UNKNOWN]
 
     def alive_until(self, state: OperationState) -> datetime | None:
         """Give the latest moment at which the last attempt can have been alive.

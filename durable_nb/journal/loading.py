@@ -1,0 +1,108 @@
+"""Loading a long journal: what most rows say is told from their bytes, and no record is made.
+
+An operation of two rows, an intent and a result, says nothing of its run as a whole but its effect
+and how long it took. Which rows are of that shape is told by how our own encoder writes them; any
+other row, whatever is unusual about it, becomes a record as ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from durable_nb.journal.rows import RawRow, moment_of
+from durable_nb.model.outcomes import EFFECTS, Effect, Kind
+from durable_nb.model.unfolded import Unfolded, effects_of, first_of, last_of, place_of
+
+#: Gives the rows of these places.
+ReadRows = Callable[[Sequence[int]], Sequence[RawRow]]
+
+_INTENDED: Final = str(Kind.INTENDED)
+_COMPLETED: Final = str(Kind.COMPLETED)
+_EFFECTS: Final[dict[bytes, Effect]] = {name.encode(): e for name, e in EFFECTS.items()}
+#: A first attempt. Within a JSON string a quote is escaped: no user's text looks like a key.
+_INTENT: Final = re.compile(
+    rb'\{"effect":"(none|idempotent|external)","attempt":1,"generation":0,'
+).match
+_FOR_EVER: Final = b'"key_ttl":null'
+_WAIT: Final = b'"wait":'
+#: A result, and how long it took. A result that ends before that shows in the number of keys.
+_RESULT: Final = re.compile(
+    rb'\{"result":".*","duration_s":(\d+\.\d+|\d+(?:\.\d+)?e-\d+),'
+    rb'"checkpoint_s":[\d.e-]+,"attempt":1\}',
+    re.DOTALL,
+).fullmatch
+_KEYS: Final = 3
+#: An opening looks whether its bytes are there.
+_ARTIFACT: Final = rb'\"artifact\"'
+_PER_S: Final = 10**6
+
+
+class Sorting:
+    """Tells rows apart, taken in order: those that are folded at once, and those that can wait."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[RawRow, Effect]] = {}
+        self._places: dict[str, int] = {}
+        self._folded: set[str] = set()
+        self._rows: list[RawRow] = []
+        self._again: list[int] = []
+        self._busy = 0
+        self._last: RawRow | None = None
+
+    def take(self, rows: Sequence[RawRow]) -> None:
+        """Take more rows."""
+        begun, places, folded, busy = self._begun, self._places, self._folded, 0
+        for row in rows:
+            seq, op, kind, _, _, body = row
+            if kind == _COMPLETED and op in begun:
+                found = _RESULT(body)
+                if found and body.count(b',"') == _KEYS and _ARTIFACT not in body:
+                    intent, effect = begun.pop(op)
+                    places[op] = place_of(intent[0], seq, effect)
+                    busy += round(float(found[1]) * _PER_S)
+                    self._last = row
+                    continue
+            elif kind == _INTENDED and not (op in begun or op in places or op in folded):
+                found = _INTENT(body)
+                if found and _FOR_EVER in body and _WAIT not in body and "\\" not in op:
+                    begun[op] = row, _EFFECTS[found[1]]
+                    continue
+            self._fold(row)
+        self._busy += busy
+
+    def fold(self, rows: Sequence[RawRow]) -> None:
+        """Take more rows, all of which are to be folded."""
+        for row in rows:
+            self._fold(row)
+
+    def _fold(self, row: RawRow) -> None:
+        """Let a row be folded, and so all rows of its operation."""
+        op = row[1]
+        if op in self._begun:
+            self._rows.append(self._begun.pop(op)[0])
+        elif op in self._places:
+            place = self._places.pop(op)
+            self._again += (first_of(place), last_of(place))
+        self._folded.add(op)
+        self._rows.append(row)
+
+    def sorted(self, read: ReadRows) -> tuple[list[RawRow], Unfolded]:
+        """Give the rows that are to be folded, in order, and what is known of the others.
+
+        Parameters
+        ----------
+        read : callable
+            Reads rows again, of operations that more was said of later.
+        """
+        again = read(self._again) if self._again else ()
+        for row in again:
+            if row[2] == _COMPLETED and (found := _RESULT(row[5])):
+                self._busy -= round(float(found[1]) * _PER_S)
+        rows = [*self._rows, *again, *(row for row, _ in self._begun.values())]
+        rows.sort()
+        unfolded = Unfolded(self._places, self._busy, effects_of(self._places.values()))
+        if self._last is not None:
+            unfolded.last_seq, unfolded.updated = self._last[0], moment_of(self._last[3])
+        return rows, unfolded
