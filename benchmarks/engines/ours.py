@@ -106,16 +106,19 @@ def resumed(folder: Path, number: int) -> Mapping[str, Any]:
 def opened(folder: Path, number: int) -> Mapping[str, Any]:
     """Open the killed run, and do one new step in another cell's place."""
     idle = peak_mb()
+    cpu = time.process_time()
     began = time.perf_counter()
     run = _open(folder)
     ready = time.perf_counter()
     dnb.step(effect="none", name="new")(act)(0)
     first = time.perf_counter()
+    cpu = time.process_time() - cpu
     peak = peak_mb()
     run.close()
     return {
         "open_s": ready - began,
         "first_new_s": first - began,
+        "cpu_s": cpu,
         "more_mb": peak - idle,
     }
 

@@ -27,7 +27,7 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 
 
-def connect(path: Path) -> duckdb.DuckDBPyConnection:
+def connect(path: Path, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
     """Attach the file to a connection of its own.
 
     The connection is to memory and the file is attached: a direct `connect(file)` fails for ever
@@ -36,7 +36,8 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(":memory:", config=_CONFIG)
     try:
         # 12 KB for an empty file instead of 274 KB; a block size is fixed at birth.
-        con.execute(f"ATTACH {quoted(str(path))} AS {SCHEMA} (BLOCK_SIZE 16384)")
+        how = "READ_ONLY" if read_only else "BLOCK_SIZE 16384"
+        con.execute(f"ATTACH {quoted(str(path))} AS {SCHEMA} ({how})")
         # Else a fork child that exits checkpoints, unlinks the write-ahead file, and the
         # parent's later commits are lost.
         con.execute("PRAGMA disable_checkpoint_on_shutdown")

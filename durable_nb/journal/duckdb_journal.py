@@ -32,7 +32,7 @@ from durable_nb.journal.rows import (
     records_of,
 )
 from durable_nb.journal.sql import queries
-from durable_nb.journal.tables import Found, count_records, open_tables, read_rows
+from durable_nb.journal.tables import Found, count_records, open_tables, read_rows, rows_between
 from durable_nb.model.errors import (
     JournalDamaged,
     JournalUnwritable,
@@ -142,6 +142,28 @@ class DuckDBJournal:
         with self._io:
             loaded, self._loaded = self._loaded, None
         return loaded or Loaded(self.load())
+
+    def read(self, first: int, last: int) -> list[Record]:
+        """Read records again, after they were left out on opening.
+
+        Raises
+        ------
+        JournalDamaged
+            They cannot be read.
+        RunHeld
+            In a forked child.
+        RunClosed
+            The file was let go of.
+        """
+        self._check_process()
+        with deferred_interrupts(), self._io:
+            try:
+                if self._closed:
+                    raise RunClosed(self.run)
+                return records_of(rows_between(self._con, first, last))
+            except (BadRow, duckdb.Error) as error:
+                advice = "Close the run and open it again: opening sets a damaged file aside."
+                raise JournalDamaged(self.run, str(error), advice) from error
 
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
         """Add records in one transaction; order of calls is order of `seq`.
@@ -416,7 +438,10 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
-        self._digest, self._loaded = found.digest, Loaded(found.records, found.retired_seqs)
+        self._digest, self._loaded = (
+            found.digest,
+            Loaded(found.records, found.retired_seqs, found.unfolded),
+        )
         if self._head is None:
             return
         if state is None:

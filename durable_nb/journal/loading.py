@@ -18,6 +18,9 @@ from durable_nb.model.unfolded import Unfolded, effects_of, first_of, last_of, p
 #: Gives the rows of these places.
 ReadRows = Callable[[Sequence[int]], Sequence[RawRow]]
 
+#: Records up to which an opening folds all: a state that is there is quicker than one to be read.
+FEW: Final = 10_000
+
 _INTENDED: Final = str(Kind.INTENDED)
 _COMPLETED: Final = str(Kind.COMPLETED)
 _EFFECTS: Final[dict[bytes, Effect]] = {name.encode(): e for name, e in EFFECTS.items()}
@@ -35,7 +38,7 @@ _RESULT: Final = re.compile(
 ).fullmatch
 _KEYS: Final = 3
 #: An opening looks whether its bytes are there.
-_ARTIFACT: Final = rb'\"artifact\"'
+_ARTIFACT: Final = rb"\"artifact\""
 _PER_S: Final = 10**6
 
 

@@ -7,13 +7,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 from durable_nb.model import retiring
 from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
     RUN_STATUS,
+    Effect,
     Kind,
     Outcome,
     RunStatus,
@@ -22,13 +22,20 @@ from durable_nb.model.pins import Carried, add_totals, is_retired
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.spending import NO_BILL, NOTHING_SPENT, Totals, total_of
 from durable_nb.model.state import RESULT, OperationState, nothing
-from durable_nb.model.unfolded import Operations, Read, Unfolded, begin, first_of, nowhere
+from durable_nb.model.unfolded import (
+    Operations,
+    Read,
+    Unfolded,
+    begin,
+    effect_of,
+    first_of,
+    nowhere,
+)
 
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
 OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
-_FIRST_SEQ: Final = attrgetter("first_seq")
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 
@@ -157,9 +164,7 @@ class Fold:
         for op in [op for op in self.containers if self.operations.place(op) is not None]:
             state = self.operations[op] = self.operations[op]
             rest.effects[state.effect] -= 1
-            found = found.moved(
-                state.bill.share(container=False), state.bill.share(container=True)
-            )
+            found = found.moved(state.bill.share(container=False), state.bill.share(container=True))
         self.spending = add_totals([self.spending, found])
         self.operations.effects = rest.effects
         if rest.last_seq > self.last_seq:
@@ -335,7 +340,15 @@ class Fold:
 
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
-        return sorted(self.operations.values(), key=_FIRST_SEQ)
+        known = self.operations
+        return [known[op] for op in sorted(known, key=known.first_seq)]
+
+    def with_effect(self) -> list[OperationState]:
+        """List the same without those whose effect is `none`, which need not be folded for that."""
+        known = self.operations
+        found = [s.id for s in known.folded() if s.effect is not Effect.NONE]
+        found += [op for op, at in known.unfolded() if effect_of(at) is not Effect.NONE]
+        return [known[op] for op in sorted(found, key=known.first_seq)]
 
     @property
     def salt(self) -> str:

@@ -78,6 +78,11 @@ def last_of(place: int) -> int:
     return (place >> _FIRST) + (place >> _EFFECT_BITS & _AFTER)
 
 
+def last_seq_of(known: OperationState | int) -> int:
+    """Give the last record of an operation, folded or not."""
+    return last_of(known) if isinstance(known, int) else known.last_seq
+
+
 def effect_of(place: int) -> Effect:
     """Give the effect."""
     return _EFFECTS[place & _EFFECT]
@@ -126,7 +131,7 @@ class Operations(dict[str, OperationState]):
     def __getitem__(self, op: str) -> OperationState:
         return self._folded(op, super().__getitem__(op))
 
-    def get(self, op: str, default: Any = None) -> Any:
+    def get(self, op: str, default: Any = None) -> OperationState | Any:
         """Give the state of an operation, or the default."""
         found = super().get(op, default)
         return self._folded(op, found) if found.__class__ is int else found
@@ -145,7 +150,7 @@ class Operations(dict[str, OperationState]):
 
     def folded(self) -> Iterator[OperationState]:
         """Give the states that are there: all that is not as plain as `Unfolded` says."""
-        return (state for state in list(super().values()) if state.__class__ is not int)
+        return (state for state in self.known().values() if not isinstance(state, int))
 
     def place(self, op: str) -> int | None:
         """Give where the records of an operation are, if it is not folded; else `None`."""
@@ -154,23 +159,26 @@ class Operations(dict[str, OperationState]):
 
     def unfolded(self) -> Iterator[tuple[str, int]]:
         """Give the operations that are not folded, and where their records are."""
-        found: Any = list(super().items())
-        return ((op, place) for op, place in found if place.__class__ is int)
+        return ((op, found) for op, found in self.known().items() if isinstance(found, int))
 
-    def seqs(self) -> Iterator[tuple[str, int]]:
-        """Give all identities and their last records; nothing is folded for that."""
-        for op, found in list(super().items()):
-            place: Any = found
-            yield op, last_of(place) if place.__class__ is int else found.last_seq
+    def known(self) -> dict[str, OperationState | int]:
+        """Give all identities, each with its state, or with its place if that is not folded."""
+        return dict(super().items())
 
     def first_seq(self, op: str) -> int:
-        """Give the first record of an operation; nothing is folded for that."""
-        place = self.place(op)
-        return first_of(place) if place is not None else super().__getitem__(op).first_seq
+        """Give the first record of an operation; nothing is folded for that, and 0 if none is."""
+        found: Any = super().get(op)
+        if found.__class__ is int:
+            return first_of(found)
+        return 0 if found is None else int(found.first_seq)
 
-    def _folded(self, op: str, found: Any) -> Any:
+    def state_at(self, op: str, place: int) -> OperationState:
+        """Fold the records of an operation that are in these places."""
+        return self._folded(op, place)
+
+    def _folded(self, op: str, found: Any) -> OperationState:
         if found.__class__ is not int:
-            return found
+            return found  # type: ignore[no-any-return]
         first, last = self._record(first_of(found)), self._record(last_of(found))
         if (first.op, first.kind) != (op, Kind.INTENDED) or last.op != op:
             raise LookupError(f"records {first.seq} and {last.seq} are not those of {op}")
