@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from durable_nb.journal.rows import RawRow, moment_of
-from durable_nb.model.outcomes import EFFECTS, Effect, Kind
+from durable_nb.model.outcomes import Effect, Kind
 from durable_nb.model.unfolded import Unfolded, effects_of, first_of, last_of, place_of
 
 #: Gives the rows of these places.
@@ -23,21 +23,25 @@ FEW: Final = 10_000
 
 _INTENDED: Final = str(Kind.INTENDED)
 _COMPLETED: Final = str(Kind.COMPLETED)
-_EFFECTS: Final[dict[bytes, Effect]] = {name.encode(): e for name, e in EFFECTS.items()}
-#: A first attempt. Within a JSON string a quote is escaped: no user's text looks like a key.
-_INTENT: Final = re.compile(
-    rb'\{"effect":"(none|idempotent|external)","attempt":1,"generation":0,'
-).match
-_FOR_EVER: Final = b'"key_ttl":null'
+#: A first attempt, by the first letter of its effect. Within a JSON string a quote is escaped: no
+#: user's text looks like a key.
+_BEGIN: Final = b'{"effect":"%s","attempt":1,"generation":0,'
+_INTENTS: Final = {ord(e[0]): (e, _BEGIN % e.encode()) for e in Effect}
+_LETTER: Final = _BEGIN.index(b"%s")
+_BEGINS: Final = tuple(begin for _, begin in _INTENTS.values())
+#: Nobody forgets its key. After that come the cell, the branch, and what it waits for.
+_ENDS: Final = b',"key_ttl":null}'
+_FOR_EVER: Final = b',"key_ttl":null,'
 _WAIT: Final = b'"wait":'
-#: A result, and how long it took. A result that ends before that shows in the number of keys.
+#: A result, how long it took, and nothing that it spent. Before that the preview and files may
+#: stand; that it differs from a former result is said of a later generation only.
 _RESULT: Final = re.compile(
     rb'\{"result":".*","duration_s":(\d+\.\d+|\d+(?:\.\d+)?e-\d+),'
     rb'"checkpoint_s":[\d.e-]+,"attempt":1\}',
     re.DOTALL,
 ).fullmatch
-_KEYS: Final = 3
-#: An opening looks whether its bytes are there.
+#: An opening looks whether its bytes are there; each text of a type of its own has the first.
+_TAG: Final = b"$"
 _ARTIFACT: Final = rb"\"artifact\""
 _PER_S: Final = 10**6
 
@@ -61,17 +65,20 @@ class Sorting:
             seq, op, kind, _, _, body = row
             if kind == _COMPLETED and op in begun:
                 found = _RESULT(body)
-                if found and body.count(b',"') == _KEYS and _ARTIFACT not in body:
+                if found and not (_TAG in body and _ARTIFACT in body):
                     intent, effect = begun.pop(op)
                     places[op] = place_of(intent[0], seq, effect)
                     busy += round(float(found[1]) * _PER_S)
                     self._last = row
                     continue
-            elif kind == _INTENDED and not (op in begun or op in places or op in folded):
-                found = _INTENT(body)
-                if found and _FOR_EVER in body and _WAIT not in body and "\\" not in op:
-                    begun[op] = row, _EFFECTS[found[1]]
-                    continue
+            elif (
+                kind == _INTENDED
+                and body.startswith(_BEGINS)
+                and (body.endswith(_ENDS) or (_FOR_EVER in body and _WAIT not in body))
+                and not (op in begun or op in places or op in folded or "\\" in op)
+            ):
+                begun[op] = row, _INTENTS[body[_LETTER]][0]
+                continue
             self._fold(row)
         self._busy += busy
 
