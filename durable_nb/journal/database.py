@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +18,14 @@ import duckdb
 #: The name under which the file is attached; the SQL qualifies every table with it.
 SCHEMA: Final = "j"
 
+#: Of the machine's memory, and of that what reading a long journal may keep of the file: what was
+#: read is not read again soon, and takes more than all else that an opening keeps.
+_MEMORY: Final = "512MB"
+_SPARING: Final = "16MB"
+
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 1,  # the default takes every core
-    "memory_limit": "512MB",  # the default takes 80 % of the machine
+    "memory_limit": _MEMORY,  # the default takes 80 % of the machine
     "temp_directory": "",  # the default would litter the working directory
     "autoinstall_known_extensions": False,  # never the network
     "autoload_known_extensions": False,
@@ -48,6 +55,17 @@ def connect(path: Path, *, read_only: bool = False) -> duckdb.DuckDBPyConnection
         raise
     _connections.add(con)
     return con
+
+
+@contextmanager
+def sparing(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Keep little of the file in memory while this reads it."""
+    with suppress(duckdb.OutOfMemoryException):  # so much is in use that cannot be let go of
+        con.execute(f"SET memory_limit = '{_SPARING}'")
+    try:
+        yield
+    finally:
+        con.execute(f"SET memory_limit = '{_MEMORY}'")
 
 
 def quoted(text: str) -> str:

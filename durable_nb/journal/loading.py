@@ -13,7 +13,7 @@ from typing import Final
 
 from durable_nb.journal.rows import RawRow, moment_of
 from durable_nb.model.outcomes import Effect, Kind
-from durable_nb.model.unfolded import Unfolded, effects_of, first_of, last_of, place_of
+from durable_nb.model.unfolded import Unfolded, first_of, last_of, place_of
 
 #: Gives the rows of these places.
 ReadRows = Callable[[Sequence[int]], Sequence[RawRow]]
@@ -51,11 +51,11 @@ class Sorting:
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[RawRow, Effect]] = {}
-        self._places: dict[str, int] = {}
+        self._found = Unfolded()
+        self._places = self._found.operations.places
         self._folded: set[str] = set()
         self._rows: list[RawRow] = []
         self._again: list[int] = []
-        self._busy = 0
         self._last: RawRow | None = None
 
     def take(self, rows: Sequence[RawRow]) -> None:
@@ -80,7 +80,7 @@ class Sorting:
                 begun[op] = row, _INTENTS[body[_LETTER]][0]
                 continue
             self._fold(row)
-        self._busy += busy
+        self._found.busy += busy
 
     def fold(self, rows: Sequence[RawRow]) -> None:
         """Take more rows, all of which are to be folded."""
@@ -93,7 +93,8 @@ class Sorting:
         if op in self._begun:
             self._rows.append(self._begun.pop(op)[0])
         elif op in self._places:
-            place = self._places.pop(op)
+            place = self._found.operations.place(op) or 0
+            del self._places[op]
             self._again += (first_of(place), last_of(place))
         self._folded.add(op)
         self._rows.append(row)
@@ -109,10 +110,10 @@ class Sorting:
         again = read(self._again) if self._again else ()
         for row in again:
             if row[2] == _COMPLETED and (found := _RESULT(row[5])):
-                self._busy -= round(float(found[1]) * _PER_S)
+                self._found.busy -= round(float(found[1]) * _PER_S)
         rows = [*self._rows, *again, *(row for row, _ in self._begun.values())]
         rows.sort()
-        unfolded = Unfolded(self._places, self._busy, effects_of(self._places.values()))
         if self._last is not None:
-            unfolded.last_seq, unfolded.updated = self._last[0], moment_of(self._last[3])
-        return rows, unfolded
+            self._found.last_seq = self._last[0]
+            self._found.updated = moment_of(self._last[3])
+        return rows, self._found

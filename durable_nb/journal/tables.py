@@ -11,7 +11,7 @@ from typing import Final
 
 import duckdb
 
-from durable_nb.journal.database import connect
+from durable_nb.journal.database import connect, sparing
 from durable_nb.journal.head import HeadState
 from durable_nb.journal.loading import FEW, Sorting
 from durable_nb.journal.pins import read_part
@@ -32,7 +32,7 @@ from durable_nb.model.unfolded import Unfolded
 #: Where the rows begin if all are read.
 WHOLE: Final = HeadState(0, START)
 #: Rows that are held at a time.
-_PART: Final = 5000
+_PART: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,17 @@ def _read_in_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None) -> Fo
     (count,) = con.execute(sql["count"]).fetchone() or (0,)
     # a pin takes out what was folded before it
     long = count > FEW and not con.execute(sql["has_pins"]).fetchone()
+    if not long:
+        return _read_parts(con, head, long=False)
+    try:
+        with sparing(con):
+            return _read_parts(con, head, long=True)
+    except duckdb.OutOfMemoryException:  # its rows are large
+        return _read_parts(con, head, long=True)
+
+
+def _read_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, long: bool) -> Found:
+    """Read and check all records; most of a long journal's are not made."""
     sorting, begin, at_head, last = Sorting(), WHOLE, START, None
     for rows, moved in _parts(con):
         if [row[0] for row in rows] != list(range(begin.seq + 1, begin.seq + 1 + len(rows))):
@@ -139,6 +150,7 @@ def _parts(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[list[RawRow], bool]
     found = con.execute(queries("journal")["all_records"])
     while rows := found.fetchmany(_PART):
         yield rows, True
+        rows.clear()  # before there are more
 
 
 def rows_at(con: duckdb.DuckDBPyConnection, seqs: Sequence[int]) -> list[RawRow]:

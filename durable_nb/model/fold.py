@@ -28,6 +28,7 @@ from durable_nb.model.unfolded import (
     Unfolded,
     begin,
     effect_of,
+    effects_of,
     first_of,
     nowhere,
 )
@@ -131,13 +132,14 @@ class Fold:
             Reads those.
         """
         rest = unfolded or Unfolded()
-        seqs = sorted([*retired_seqs, *map(first_of, rest.places.values())])
-        fold = cls(operations=Operations(rest.places, read), _first_seqs=array("q", seqs))
-        for op in rest.places:
+        places = dict.values(rest.operations.places)
+        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *map(first_of, places)])))
+        fold.operations = rest.operations
+        fold.operations.read, fold.operations.effects = read, effects_of(places)
+        for op in rest.operations:
             if "/" in op:
                 fold._put_below(op)
-        fold._with(records)
-        return fold._with_unfolded(rest) if rest.places else fold
+        return fold._with(records)._with_unfolded(rest)
 
     @classmethod
     def whole(cls, records: Iterable[Record]) -> Fold:
@@ -160,13 +162,13 @@ class Fold:
 
     def _with_unfolded(self, rest: Unfolded) -> Fold:
         """Count in what was not folded; what others are below of is folded, for its share."""
-        found = Totals(calls=len(rest.places), busy=rest.busy)
+        effects = self.operations.effects
+        found = Totals(calls=effects.total(), busy=rest.busy)
         for op in [op for op in self.containers if self.operations.place(op) is not None]:
             state = self.operations[op] = self.operations[op]
-            rest.effects[state.effect] -= 1
+            effects[state.effect] -= 1
             found = found.moved(state.bill.share(container=False), state.bill.share(container=True))
         self.spending = add_totals([self.spending, found])
-        self.operations.effects = rest.effects
         if rest.last_seq > self.last_seq:
             self.last_seq, self.updated = rest.last_seq, rest.updated
         return self

@@ -44,21 +44,18 @@ class Unfolded:
 
     Attributes
     ----------
-    places : dict
+    operations : Operations
         Identity to one number, of `place_of`: an object for each would take five times the memory.
     busy : int
         Microseconds that all of them took.
-    effects : Counter
-        How many there are of each effect.
     last_seq : int
         The last record that is read in this way.
     updated : datetime or None
         When that was.
     """
 
-    places: dict[str, int] = field(default_factory=dict)
+    operations: Operations = field(default_factory=lambda: Operations())
     busy: int = 0
-    effects: Counter[Effect] = field(default_factory=Counter)
     last_seq: int = 0
     updated: datetime | None = None
 
@@ -110,21 +107,22 @@ class Operations(dict[str, OperationState]):
 
     Parameters
     ----------
-    places : dict
-        Of the operations that are not folded.
     read : callable
-        Reads their records.
+        Reads the records of those that are not folded.
 
     Attributes
     ----------
+    read : callable
+        The same.
     effects : Counter
         How many were not folded when the run was opened, of each effect; all are completed.
     """
 
-    def __init__(self, places: dict[str, int] | None = None, read: Read = nowhere) -> None:
-        # a number stands for a state that is not there: one table, and not two to look in
-        super().__init__(cast(dict[str, OperationState], places or {}))
-        self._read, self._one = read, threading.RLock()
+    # A number of `place_of` stands for a state that is not there: one table, not two to look in.
+
+    def __init__(self, read: Read = nowhere) -> None:
+        super().__init__()
+        self.read, self._one = read, threading.RLock()
         self._pages: dict[int, Sequence[Record]] = {}
         self.effects: Counter[Effect] = Counter()
 
@@ -148,9 +146,15 @@ class Operations(dict[str, OperationState]):
         """Give all identities and states, each folded as its turn comes."""
         return _Items(self)
 
+    @property
+    def places(self) -> dict[str, int]:
+        """The same table, to put places into."""
+        return cast(dict[str, int], self)
+
     def folded(self) -> Iterator[OperationState]:
         """Give the states that are there: all that is not as plain as `Unfolded` says."""
-        return (state for state in self.known().values() if not isinstance(state, int))
+        known = cast("_ValuesView[OperationState | int]", dict.values(self))
+        return (state for state in known if not isinstance(state, int))
 
     def place(self, op: str) -> int | None:
         """Give where the records of an operation are, if it is not folded; else `None`."""
@@ -159,7 +163,8 @@ class Operations(dict[str, OperationState]):
 
     def unfolded(self) -> Iterator[tuple[str, int]]:
         """Give the operations that are not folded, and where their records are."""
-        return ((op, found) for op, found in self.known().items() if isinstance(found, int))
+        places = dict.items(self.places)
+        return ((op, place) for op, place in places if place.__class__ is int)
 
     def known(self) -> dict[str, OperationState | int]:
         """Give all identities, each with its state, or with its place if that is not folded."""
@@ -197,7 +202,7 @@ class Operations(dict[str, OperationState]):
 
     def _page(self, number: int) -> Sequence[Record]:
         first = max(1, number * _PAGE)
-        page = self._read(first, number * _PAGE + _PAGE - 1)
+        page = self.read(first, number * _PAGE + _PAGE - 1)
         pages = dict(self._pages)
         while len(pages) >= _PAGES:
             del pages[next(iter(pages))]
