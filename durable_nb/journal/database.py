@@ -21,7 +21,7 @@ SCHEMA: Final = "j"
 #: Of the machine's memory, and of that what reading a long journal may keep of the file: what was
 #: read is not read again soon, and takes more than all else that an opening keeps.
 _MEMORY: Final = "512MB"
-_SPARING: Final = "16MB"
+_SPARING: Final = "8MB"
 
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 1,  # the default takes every core

@@ -163,7 +163,7 @@ def rows_between(con: duckdb.DuckDBPyConnection, first: int, last: int) -> list[
 
     Over a cursor of its own, which plans: it looks at those blocks only where they can be.
     """
-    with closing(con.cursor()) as cursor:
+    with sparing(con), closing(con.cursor()) as cursor:
         cursor.execute("PRAGMA enable_optimizer")
         found = cursor.execute(queries("journal")["between"], {"first": first, "last": last})
         return sorted(found.fetchall())

@@ -69,7 +69,7 @@ SAID: Sequence[tuple[Kind, dict[str, Any]]] = [
     (Kind.OBSERVED, {}),
     (Kind.CONFIRMED, {"result": "2", "actor": "me"}),
     (Kind.DENIED, {"actor": "me"}),
-    (Kind.INVALIDATED, {"actor": "me", "effect": "stands"}),
+    (Kind.INVALIDATED, {"actor": "me"}),
     (Kind.KEPT, {"actor": "me", "rows": _ROWS, "basis": {"facets": "g"}}),
     (Kind.RERUN, {"actor": "policy", "rows": _ROWS}),
     (Kind.APPROVED, {"result": "true"}),
