@@ -19,7 +19,7 @@ from durable_nb.model.unfolded import Unfolded, first_of, last_of, place_of
 ReadRows = Callable[[Sequence[int]], Sequence[RawRow]]
 
 #: Records up to which an opening folds all: a state that is there is quicker than one to be read.
-FEW: Final = 10_000
+FEW: Final = 4_096
 
 _INTENDED: Final = str(Kind.INTENDED)
 _COMPLETED: Final = str(Kind.COMPLETED)
