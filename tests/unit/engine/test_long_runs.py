@@ -125,6 +125,10 @@ def test_a_closed_long_run_is_not_read_behind_the_back_of_who_has_it(run):
     shutil.move(run.folder, aside)
     with pytest.raises(JournalDamaged, match="not at"):
         run.states()
+    shutil.copytree(aside, run.folder)  # another run may be there by now
+    with pytest.raises(JournalDamaged, match="not at"):
+        run.states()
+    shutil.rmtree(run.folder)
     shutil.move(aside, run.folder)
     assert len(run.states()) == MANY
 

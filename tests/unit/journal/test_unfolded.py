@@ -141,6 +141,7 @@ def counted(fold: Fold, *, expected: Sequence[str] = ("a", "f", "z")) -> tuple[A
 
 @given(_RECORDS)
 @example([("a#1", SAID[2]), ("a#1", SAID[3])])
+@example([("x\ud800#1", SAID[2]), ("x\ud800#1", SAID[3])])
 @example([("a#1", SAID[2]), ("a#1", SAID[3]), ("a#1", SAID[24])])
 @example([("a#1", SAID[0]), ("a#1/c#1", SAID[0]), ("a#1/c#1", SAID[3]), ("a#1", SAID[3])])
 def test_what_is_folded_later_is_what_folding_at_once_gives(said: list[Any]) -> None:
