@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 import time
@@ -19,6 +18,7 @@ from durable_nb.journal.database import connect
 from durable_nb.journal.group import Group, Ticket
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.interrupts import deferred_interrupts
+from durable_nb.journal.landing import Landing
 from durable_nb.journal.pins import Loaded, seal
 from durable_nb.journal.rows import (
     START,
@@ -31,7 +31,6 @@ from durable_nb.journal.rows import (
     record_of,
     records_of,
 )
-from durable_nb.journal.sql import queries
 from durable_nb.journal.tables import Found, count_records, open_tables, read_rows, rows_between
 from durable_nb.model.errors import (
     JournalDamaged,
@@ -49,8 +48,7 @@ LAZY_LIMIT: Final = 1.0
 WAL_ROWS: Final = 256
 WAL_BYTES: Final = 1 << 20
 
-#: Rows from which DuckDB's appender is cheaper than one INSERT with a list of rows.
-_APPENDER_FROM: Final = 9
+_REOPEN: Final = "Close the run and open it again: opening sets a damaged file aside."
 
 
 def _now() -> datetime:
@@ -85,8 +83,7 @@ class DuckDBJournal:
         self.lost: Loss | None = None
         self.recovered: Recovery | None = None
         self.trouble = ""
-        self._con, self._head, self._clock = con, head, clock
-        self._parsed: dict[int, duckdb.Statement] = {}
+        self._landing, self._head, self._clock = Landing(con), head, clock
         self._pid = os.getpid()
         self._durable, self._digest = last.seq if last else 0, START
         self._checkpointed = 0
@@ -131,11 +128,10 @@ class DuckDBJournal:
             if loaded is not None and len(loaded.records) == self._durable:
                 return loaded.records  # read on opening: the first load costs nothing more
             try:
-                rows = read_rows(self._con)
+                rows = read_rows(self._landing.con)
                 return records_of(rows)
             except (BadRow, duckdb.Error) as error:
-                advice = "Close the run and open it again: opening sets a damaged file aside."
-                raise JournalDamaged(self.run, str(error), advice) from error
+                raise JournalDamaged(self.run, str(error), _REOPEN) from error
 
     def resume(self) -> Loaded:
         """Give what was read on opening, once: the whole, or all that no pin has retired."""
@@ -144,26 +140,15 @@ class DuckDBJournal:
         return loaded or Loaded(self.load())
 
     def read(self, first: int, last: int) -> list[Record]:
-        """Read records again, after they were left out on opening.
-
-        Raises
-        ------
-        JournalDamaged
-            They cannot be read.
-        RunHeld
-            In a forked child.
-        RunClosed
-            The file was let go of.
-        """
+        """Read records again that were left out on opening; `RunClosed` once that is let go of."""
         self._check_process()
         with deferred_interrupts(), self._io:
+            if self._closed:
+                raise RunClosed(self.run)
             try:
-                if self._closed:
-                    raise RunClosed(self.run)
-                return records_of(rows_between(self._con, first, last))
+                return records_of(rows_between(self._landing.con, first, last))
             except (BadRow, duckdb.Error) as error:
-                advice = "Close the run and open it again: opening sets a damaged file aside."
-                raise JournalDamaged(self.run, str(error), advice) from error
+                raise JournalDamaged(self.run, str(error), _REOPEN) from error
 
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
         """Add records in one transaction; order of calls is order of `seq`.
@@ -204,8 +189,7 @@ class DuckDBJournal:
         """Move the write-ahead file into the database file, which is then whole on its own."""
         self.flush()
         with deferred_interrupts(), self._io:
-            self._con.execute(queries("journal")["checkpoint"])
-            self._checkpointed = self._durable
+            self._gather()
 
     def tidy(self) -> None:
         """Checkpoint if the write-ahead file is large: an opening after a kill replays it."""
@@ -214,11 +198,7 @@ class DuckDBJournal:
         except OSError:
             return
         if size > WAL_BYTES or self._durable - self._checkpointed > WAL_ROWS:
-            try:
-                self.checkpoint()
-            except duckdb.Error as error:
-                # Everything is in the write-ahead file, which the next opening reads.
-                self.trouble = f"run {self.run!r} went on without a checkpoint: {error}"
+            self.checkpoint()
 
     def close(self) -> None:
         """Flush, checkpoint (so that a copy of the one file is whole), and let go of the file."""
@@ -271,6 +251,8 @@ class DuckDBJournal:
                 self._write([*self._pending, *rows])
             for ticket, records in zip(batch, answers, strict=True):
                 ticket.records = records
+            if self._landing.is_full:
+                self._gather()
 
     def _write(self, rows: list[Row]) -> None:
         """Bring rows to the disk and move the head; all or nothing."""
@@ -304,22 +286,20 @@ class DuckDBJournal:
 
     def _insert(self, rows: list[Row]) -> None:
         """Write rows in one transaction."""
-        if len(rows) < _APPENDER_FROM:
-            self._con.execute(self._statement(len(rows)), list(itertools.chain.from_iterable(rows)))
-            return
-        self._con.execute("BEGIN")
-        appender = self._con.appender("j.main.records")
-        appender.append_rows(rows)
-        appender.flush()
-        self._con.execute("COMMIT")
+        self._landing.commit(rows)
 
-    def _statement(self, rows: int) -> duckdb.Statement:
-        """Give the INSERT of so many rows, parsed once."""
-        found = self._parsed.get(rows)
-        if found is None:
-            sql = queries("journal")["insert_record"] + ", (?, ?, ?, ?, ?, ?)" * (rows - 1)
-            found = self._parsed[rows] = self._con.extract_statements(sql)[0]
-        return found
+    def _gather(self) -> None:
+        """Move what has landed to the table of records, and the write-ahead file to the database.
+
+        All of it is on disk before, and stays where it is if this fails.
+        """
+        try:
+            self._landing.clear()
+            self._checkpointed = self._durable
+        except (duckdb.Error, BadRow) as error:
+            self.trouble = f"run {self.run!r} went on without a checkpoint: {error}"
+            with contextlib.suppress(duckdb.Error, BadRow):
+                self._tail()  # which leaves a connection that can be used
 
     def _landed(self, rows: list[Row], error: BaseException) -> bool:
         """Read the tail again after a failed commit, and tell whether the batch is there."""
@@ -336,16 +316,15 @@ class DuckDBJournal:
 
     def _tail(self) -> list[Row]:
         """Read what lies after the last acknowledged record, over a new connection if need be."""
-        query = queries("journal")["tail"]
+        con = self._landing.con
         try:
             with contextlib.suppress(duckdb.TransactionException):  # none was open
-                self._con.execute("ROLLBACK")
-            found = self._con.execute(query, {"seq": self._durable}).fetchall()
+                con.execute("ROLLBACK")
+            return self._landing.tail(self._durable)
         except duckdb.Error:
-            self._con.close()  # "database has been invalidated": only a new connection helps
-            self._con, self._parsed = connect(self.path), {}
-            found = self._con.execute(query, {"seq": self._durable}).fetchall()
-        return [Row(*row) for row in found]
+            con.close()  # "database has been invalidated": only a new connection helps
+            self._landing = Landing(connect(self.path))
+            return self._landing.tail(self._durable)
 
     def _settle_unsure(self) -> None:
         """Find out what became of a batch whose outcome could not be read at once."""
@@ -419,12 +398,8 @@ class DuckDBJournal:
         """Checkpoint and let go, whatever the flush said."""
         with self._io:
             self._closed = True
-            try:
-                self._con.execute(queries("journal")["checkpoint"])
-            except duckdb.Error as error:
-                # Everything is in the write-ahead file, which the next opening reads.
-                self.trouble = f"run {self.run!r} was closed without a checkpoint: {error}"
-            self._con.close()
+            self._gather()
+            self._landing.con.close()
         with self._wake:
             self._wake.notify_all()
         if self._timer is not None and self._timer is not threading.current_thread():
@@ -438,10 +413,8 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
-        self._digest, self._loaded = (
-            found.digest,
-            Loaded(found.records, found.retired_seqs, found.unfolded),
-        )
+        self._landing, self._digest = Landing(found.con, *found.landed), found.digest
+        self._loaded = Loaded(found.records, found.retired_seqs, found.unfolded)
         if self._head is None:
             return
         if state is None:
@@ -517,6 +490,6 @@ def open_journal(
         # and let go before copying, because closing any descriptor drops DuckDB's lock.
         found.con.close()
         recovery = copy_aside(path, str(journal.lost))
-        journal._con, journal._parsed = connect(path), {}
+        journal._landing = Landing(connect(path))
     journal.recovered = recovery
     return journal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ import duckdb
 
 from durable_nb.journal.database import connect, sparing
 from durable_nb.journal.head import HeadState
+from durable_nb.journal.landing import landed_parts, move
 from durable_nb.journal.loading import FEW, Sorting
 from durable_nb.journal.pins import read_part
 from durable_nb.journal.rows import (
@@ -51,6 +52,8 @@ class Found:
         The first record of each operation that was left out; empty if the whole was read.
     unfolded : Unfolded or None
         The operations of which there are no records here, because they can be read later.
+    landed : (int, int)
+        Commits, and bytes, that have not moved to the table of records.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -60,6 +63,7 @@ class Found:
     at_head: bytes
     retired_seqs: Sequence[int] = ()
     unfolded: Unfolded | None = None
+    landed: tuple[int, int] = (0, 0)
 
 
 def open_tables(
@@ -77,7 +81,7 @@ def open_tables(
     sql = queries("journal")
     con = connect(path)
     try:
-        tables = {name for (name,) in con.execute(sql["tables"]).fetchall()}
+        tables = tables_in(con)
         if "meta" in tables:
             (version,) = con.execute(sql["schema_version"]).fetchone() or (None,)
             if version is not None and version > SCHEMA_VERSION:
@@ -86,17 +90,26 @@ def open_tables(
             con.execute("BEGIN")
             con.execute(sql["create_meta"])
             con.execute(sql["create_records"])
+            con.execute(sql["create_landing"])
             con.execute(sql["insert_meta"], {"version": SCHEMA_VERSION})
             con.execute("COMMIT")
             con.execute(sql["checkpoint"])
-        part = None if whole or head is None else read_part(con)
-        if part is not None and part.agrees(head):
-            digests = _digests(part.begin, part.rows, head)
-            return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
-        return _read_in_parts(con, head)
+        if not whole and con.execute(sql["has_pins"]).fetchone():
+            move(con)  # what a pin has retired is told by SQL
+        found = _read(con, head, whole=whole)
+        return replace(found, landed=con.execute(sql["landed_extent"]).fetchone() or (0, 0))
     except BaseException:
         con.close()
         raise
+
+
+def _read(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, whole: bool) -> Found:
+    """Read and check all that an opening has to know."""
+    part = None if whole or head is None else read_part(con)
+    if part is None or not part.agrees(head):
+        return _read_in_parts(con, head)
+    digests = _digests(part.begin, part.rows, head)
+    return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
 
 
 def _digests(
@@ -131,7 +144,7 @@ def _read_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, long:
     sorting, begin, at_head, last = Sorting(), WHOLE, START, None
     for rows, moved in _parts(con):
         if [row[0] for row in rows] != list(range(begin.seq + 1, begin.seq + 1 + len(rows))):
-            whole = read_rows(con)  # in another order: rare
+            whole = read_rows(con)  # in another order: where a pin did not land
             return Found(con, records_of(whole), whole[-1], *_digests(WHOLE, whole, head))
         check_epochs(rows if last is None else [last, *rows])
         digest, here = _digests(begin, rows, head)
@@ -151,6 +164,8 @@ def _parts(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[list[RawRow], bool]
     while rows := found.fetchmany(_PART):
         yield rows, True
         rows.clear()  # before there are more
+    for late in landed_parts(con):
+        yield late, False
 
 
 def rows_at(con: duckdb.DuckDBPyConnection, seqs: Sequence[int]) -> list[RawRow]:
@@ -180,10 +195,15 @@ def read_closed(path: Path, first: int, last: int) -> list[Record]:
 
 def read_rows(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """Read all rows, in order, and check the chain."""
-    rows = [Row(*row) for row in con.execute(queries("journal")["all_records"]).fetchall()]
+    rows = [Row(*row) for part, _ in _parts(con) for row in part]
     rows.sort()
     check_chain(rows)
     return rows
+
+
+def tables_in(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """Name the tables of a file."""
+    return {name for (name,) in con.execute(queries("journal")["tables"]).fetchall()}
 
 
 def count_records(path: Path) -> int:

@@ -17,6 +17,7 @@ import duckdb
 from durable_nb.journal.archive import sync_folder
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import Head, HeadState
+from durable_nb.journal.landing import append_rows, transaction
 from durable_nb.journal.pins import seal, unsealed
 from durable_nb.journal.rows import (
     START,
@@ -29,7 +30,7 @@ from durable_nb.journal.rows import (
     records_of,
 )
 from durable_nb.journal.sql import queries
-from durable_nb.journal.tables import open_tables, read_rows
+from durable_nb.journal.tables import open_tables, read_rows, tables_in
 from durable_nb.model.errors import JournalDamaged, JournalTooNew
 from durable_nb.model.records import SCHEMA_VERSION, Draft, Record
 
@@ -48,8 +49,8 @@ def foreign_rows(path: Path, run: str) -> list[Row]:
     try:
         with contextlib.closing(connect(path)) as con:
             con.execute(sql["look_only"])
-            tables = {name for (name,) in con.execute(sql["tables"]).fetchall()}
-            if tables != {"meta", "records"}:
+            tables = tables_in(con)
+            if tables != {"landing", "meta", "records"}:
                 raise BadRow(f"its tables are {', '.join(sorted(tables)) or 'none'}.")
             (version,) = con.execute(sql["schema_version"]).fetchone() or (None,)
             if version is not None and version > SCHEMA_VERSION:
@@ -65,11 +66,8 @@ def plant(path: Path, head: Path, rows: Sequence[Row], end: HeadState, run: str)
     """Make a journal of these rows, and its head; both are on disk when this returns."""
     found = open_tables(path, run)
     with contextlib.closing(found.con) as con:
-        con.execute("BEGIN")
-        appender = con.appender("j.main.records")
-        appender.append_rows(list(rows))
-        appender.flush()
-        con.execute("COMMIT")
+        with transaction(con):
+            append_rows(con, rows)
         con.execute(queries("journal")["checkpoint"])
     with path.open("rb") as file:
         os.fsync(file.fileno())

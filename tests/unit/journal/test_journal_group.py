@@ -181,12 +181,12 @@ def test_a_dead_connection_is_replaced(opened, draft, monkeypatch):
     def dies(rows):
         monkeypatch.setattr(journal, "_insert", insert)
         insert(rows)
-        journal._con.close()
+        journal._landing.con.close()
         raise duckdb.FatalException("database has been invalidated")
 
     monkeypatch.setattr(journal, "_insert", dies)
     assert journal.append([draft(2)])[0].seq == 2
-    journal._con.close()
+    journal._landing.con.close()
     with pytest.raises(JournalUnwritable):
         journal.append([draft(3)])  # nothing of it landed, and the connection is new
     assert journal.append([draft(4)])[0].seq == 3

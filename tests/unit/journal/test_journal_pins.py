@@ -57,6 +57,22 @@ def test_only_what_no_pin_has_retired_is_read(opened, written):
     assert (journal.lost, journal.last_seq, len(journal.load())) == (None, 28, 28)
 
 
+def test_after_a_kill_it_is_the_same_though_nothing_was_moved(opened, tmp_path):
+    """Pins do not land, so that an opening finds them, and moves what has landed around them."""
+    journal = opened()
+    for n in range(1, 4):
+        journal.append([act("a", n)])
+        journal.append([pin("a", n)])
+    journal.append([act("a", 4)])
+    journal._landing.con.close()  # as a kill leaves it
+
+    loaded, again = resumed(opened, tmp_path)
+
+    assert [r.op for r in loaded.records] == ["a#3", "a#4/act#1"]
+    assert len(loaded.retired_seqs) == 5
+    assert [r.seq for r in again.load()] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_pin_carries_the_running_digest_before_it(opened, written):
     """So that what follows it is compared with the head, however it was written."""
     loaded, journal = resumed(opened, written)
