@@ -53,8 +53,8 @@ def sqlite(folder: Path, number: int) -> Mapping[str, Any]:
     return _timed(lambda n: con.execute(row, (n, "act#1", "completed", n, 1, BODY)), number)
 
 
-def bare_duckdb(folder: Path, number: int) -> Mapping[str, Any]:
-    """Insert a row of the same bytes into a file with the same options, autocommitted."""
+def duckdb_writer(folder: Path) -> Callable[[int], object]:
+    """Give what inserts a row of the same bytes into a file with the same options as ours."""
     con = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"})
     con.execute(f"ATTACH '{folder / 'log.duckdb'}' AS j (BLOCK_SIZE 16384)")
     con.execute(
@@ -63,7 +63,12 @@ def bare_duckdb(folder: Path, number: int) -> Mapping[str, Any]:
     )
     con.execute("CHECKPOINT j")
     row = "INSERT INTO j.main.records VALUES (?, ?, ?, ?, ?, ?)"
-    return _timed(lambda n: con.execute(row, (n, "act#1", "completed", n, 1, BODY)), number)
+    return lambda n: con.execute(row, (n, "act#1", "completed", n, 1, BODY))
+
+
+def bare_duckdb(folder: Path, number: int) -> Mapping[str, Any]:
+    """Insert rows into a DuckDB file, each autocommitted."""
+    return _timed(duckdb_writer(folder), number)
 
 
 if __name__ == "__main__":

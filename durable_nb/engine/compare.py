@@ -92,7 +92,7 @@ def compare_rows(
                 continue
             say(
                 f"run {found.name} is held by another process: it is shown as its mirror has it, "
-                "at most 2 s old, and its results are compared by what is shown of them"
+                "and its results are compared by what is shown of them"
             )
             cells.append({v.id: _of_mirror(v) for v in found.status_view().views})
         first, second = cells

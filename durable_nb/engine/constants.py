@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from operator import is_
 from typing import Any, Final
 
@@ -33,21 +34,44 @@ class NotPlain(Exception):
     """A value that counts by its type only; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Held:
-    """A container as it was; whoever keeps the same objects in it has not changed it."""
+    """Containers as they were; whoever keeps the same objects in them has not changed them.
 
-    box: Any
-    keys: tuple[Any, ...]
-    values: tuple[Any, ...] | None
+    Attributes
+    ----------
+    views : list
+        The containers; the values of a dict after it.
+    lengths : list of int
+        How many objects each of these held.
+    items : list
+        All of these, in order.
+    """
+
+    views: list[Collection[Any]] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
+
+    def add(self, box: Any) -> list[Any]:
+        """Note a container as it is; give what it holds."""
+        views = [box, box.values()] if type(box) is dict else [box]
+        found = [list(view) for view in views]
+        self.views += views
+        self.lengths += map(len, found)
+        inner = list(chain.from_iterable(found))
+        self.items += inner
+        return inner
+
+    def join(self, other: Held) -> None:
+        """Take in what another one holds."""
+        self.views += other.views
+        self.lengths += other.lengths
+        self.items += other.items
 
     def is_same(self) -> bool:
-        """Compare by identity: the parts are atoms, or containers with a note of their own."""
-        box = self.box
-        return (
-            len(box) == len(self.keys)
-            and all(map(is_, box, self.keys))
-            and (self.values is None or all(map(is_, box.values(), self.values)))
+        """Compare by identity: the parts are atoms, or containers that are noted as well."""
+        return list(map(len, self.views)) == self.lengths and all(
+            map(is_, chain.from_iterable(self.views), self.items)
         )
 
 
@@ -59,12 +83,12 @@ class Plain:
     ----------
     digest : str
         By type and content.
-    held : tuple of Held or None
+    held : Held or None
         Its containers; None if something in it can only be compared by its digest.
     """
 
     digest: str
-    held: tuple[Held, ...] | None
+    held: Held | None
 
 
 def look(value: Any) -> Plain:
@@ -82,9 +106,9 @@ def look(value: Any) -> Plain:
         raise NotPlain(str(problem)) from problem
 
 
-def measure(value: Any) -> tuple[Held, ...] | None:
+def measure(value: Any) -> Held | None:
     """Walk through plain data until it is too large or something in it is not plain."""
-    size, held, comparable = 0, list[Held](), True
+    size, held, comparable = 0, Held(), True
     seen: dict[int, Any] = {}
     stack = [value]
     while stack:
@@ -98,21 +122,14 @@ def measure(value: Any) -> tuple[Held, ...] | None:
             seen[id(item)] = item  # kept, so that its id stays its own
             if kind in _BUILT_IN:
                 _check_size(size + 2 * len(item))
-                note = _hold(item)
-                held.append(note)
-                stack += note.keys
-                stack += note.values or ()
+                stack += held.add(item)
             else:
                 blob, inner = _apart(item)
                 size, comparable = size + blob, False
                 stack += inner
             size += _SMALL
         _check_size(size)
-    return tuple(held) if comparable else None
-
-
-def _hold(box: Any) -> Held:
-    return Held(box, tuple(box), tuple(box.values()) if type(box) is dict else None)
+    return held if comparable else None
 
 
 def _check_size(size: int) -> None:

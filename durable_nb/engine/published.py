@@ -66,7 +66,7 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
 
 
 def published(folder: Path) -> StatusView:
-    """Give the view of a run as its owner published it, at most two seconds ago.
+    """Give the view of a run as its owner published it last.
 
     Raises
     ------

@@ -17,7 +17,6 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from durable_nb.engine import constants, syntax
-from durable_nb.engine.constants import Held
 from durable_nb.engine.walk import MISSING, Checks, Walk, root_of_call
 from durable_nb.model.facets import FacetSet
 
@@ -142,7 +141,7 @@ def _holds(checks: Checks) -> bool:
             if function is None or not _is_same(function, code, defaults):
                 return False
         return (
-            all(map(Held.is_same, checks.held))
+            checks.held.is_same()
             and all(constants.look(value).digest == digest for value, digest in checks.digests)
             and all(map(_is_still_large, checks.large))
         )

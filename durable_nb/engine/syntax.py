@@ -376,9 +376,10 @@ class _Noted:
 
     def scan(self, code: CodeType, *, outer: frozenset[str], is_cell: bool) -> None:
         """Note what one code object reads and binds outside of itself."""
-        mine = {i.argval for i in dis.get_instructions(code) if i.opname in _BINDS}
+        steps = list(dis.get_instructions(code))
+        mine = {step.argval for step in steps if step.opname in _BINDS}
         chain: list[str] | None = None
-        for step in dis.get_instructions(code):
+        for step in steps:
             op, name = step.opname, step.argval
             if chain is not None and op in _DOTS:
                 chain.append(name)

@@ -75,15 +75,17 @@ class Checks:
         held weakly; an object of the same type, held weakly.
     codes : list
         Functions, held weakly, with their code and defaults.
-    held, digests, large : list
-        Containers; values to digest again; where data is that was too large, and why.
+    held : Held
+        Containers.
+    digests, large : list
+        Values to digest again; where data is that was too large, and why.
     """
 
     same: list[tuple[_Get, str, Any]] = field(default_factory=list)
     weak: list[tuple[_Get, str, _Ref]] = field(default_factory=list)
     kinds: list[tuple[_Get, str, _Ref]] = field(default_factory=list)
     codes: list[tuple[_Ref, CodeType, Any]] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
     digests: list[tuple[Any, str]] = field(default_factory=list)
     large: list[tuple[_Get, str, str]] = field(default_factory=list)
 
@@ -400,15 +402,14 @@ class Walk:
         if plain.held is None:
             self.checks.digests.append((value, plain.digest))
         else:
-            self.checks.held += plain.held
+            self.checks.held.join(plain.held)
         self.add(place.part, Part(plain.digest, values.preview(value, name=place.name)))
 
     def _of_table(self, place: _Place, value: Any) -> None:
         """Follow the functions in a list or dict of them; what else is in there is not watched."""
         self.checks.same.append((place.names.get, place.name, value))
         items = list(value.values()) if type(value) is dict else list(value)
-        note = Held(value, tuple(value), tuple(items) if type(value) is dict else None)
-        self.checks.held.append(note)
+        self.checks.held.add(value)
         for item in items[:_ITEMS]:
             self.of_code(item, place.label)
         while self._todo:

@@ -105,7 +105,7 @@ def _say_source(face: Face, picture: Picture) -> None:
         face.say(
             f"held by {picture.held_by}\n"
             f"This is its mirror, published {age:.0f} s ago; the owner publishes a change within "
-            "2 s. A verdict that you give here is applied by that owner."
+            "2 s, later on a busy run. A verdict that you give here is applied by that owner."
         )
 
 

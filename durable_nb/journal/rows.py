@@ -6,9 +6,11 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Draft, Record
@@ -24,7 +26,12 @@ _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _KIND_BYTES: Final = {name: name.encode() for name in _KINDS}
 _CHUNK: Final = 5000
+#: What the constructor of a NamedTuple calls: to call it here halves its time.
+_new: Final[Callable[..., Record]] = tuple.__new__
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+#: The same as `json`, in a third of its time, where these take it.
+_encode_fast: Final = msgspec.json.Encoder().encode
+_decode_fast: Final = msgspec.json.Decoder().decode
 
 
 class Row(NamedTuple):
@@ -60,7 +67,14 @@ def unpack_op(text: str) -> str:
 
 def pack_body(draft: Draft) -> bytes:
     """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
-    return _encode(dict(draft.body)).encode("ascii")
+    body = dict(draft.body)
+    try:
+        raw = _encode_fast(body)
+        if raw.isascii() and _decode_fast(raw) == body:  # it makes null of NaN, text of a date
+            return raw
+    except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError):
+        pass
+    return _encode(body).encode("ascii")
 
 
 def micros(moment: datetime) -> int:
@@ -70,7 +84,7 @@ def micros(moment: datetime) -> int:
 
 def moment_of(ts: int) -> datetime:
     """Undo `micros`."""
-    return _EPOCH + timedelta(microseconds=ts)
+    return _EPOCH + timedelta(0, 0, ts)
 
 
 def chain(previous: bytes, row: Row) -> bytes:
@@ -98,11 +112,13 @@ def records_of(rows: Sequence[RawRow]) -> list[Record]:
     records: list[Record] = []
     for start in range(0, len(rows), _CHUNK):
         part = rows[start : start + _CHUNK]
-        for (seq, op, name, ts, epoch, _), body in zip(part, _bodies(part), strict=True):
-            kind = _KINDS.get(name)
+        for (seq, op, said, ts, epoch, _), body in zip(part, _bodies(part), strict=True):
+            kind = _KINDS.get(said)
             if kind is None:
-                raise BadRow(f"record {seq} has the unknown kind {name!r}.")
-            records.append(Record(seq, unpack_op(op), kind, moment_of(ts), epoch, body))
+                raise BadRow(f"record {seq} has the unknown kind {said!r}.")
+            name = unpack_op(op) if "\\" in op else op
+            when = _EPOCH + timedelta(0, 0, ts)  # `microseconds=` takes twice as long
+            records.append(_new(Record, (seq, name, kind, when, epoch, body)))
     return records
 
 
@@ -116,8 +132,8 @@ def record_of(row: Row, draft: Draft, when: datetime) -> Record:
 def _bodies(rows: Sequence[RawRow]) -> list[dict[str, Any]]:
     """Parse many bodies in one call: a quarter of the time of one call each."""
     try:
-        bodies = json.loads(b"[" + b",".join([row[5] for row in rows]) + b"]")
-    except (ValueError, RecursionError):
+        bodies = _decode_fast(b"[" + b",".join([row[5] for row in rows]) + b"]")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # a lone surrogate, or damage
         bodies = []
     if len(bodies) == len(rows) and all(type(body) is dict for body in bodies):
         return bodies  # type: ignore[no-any-return]

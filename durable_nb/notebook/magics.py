@@ -141,7 +141,7 @@ class Verbs:
         print(status.to_text())
         if isinstance(run, Watched):
             if status.held_by:
-                print(f"executed by {status.held_by}; as it published it, at most 2 s ago")
+                print(f"executed by {status.held_by}; as it published it last")
             if status.open:
                 print(f'here, with: run = durable_nb.watch("{run.name}")')
 

@@ -107,19 +107,20 @@ class Facts:
     stars: tuple[str, ...] = ()
 
     def packed(self) -> tuple[Any, ...]:
-        """Give it as a literal that can stand in source code."""
+        """Give it as one constant of Python's own, which can stand in a syntax tree."""
         source, own = self.source, self.source.own
         bare = tuple(getattr(source, f.name) for f in fields(source))[:-1]
         reads = tuple(getattr(own.reads, f.name) for f in fields(own.reads))
         carried = (own.digest, own.shown, reads)
-        return (bare, carried, self.defines, dict(self.refused), self.imports, self.stars)
+        refused = tuple(self.refused.items())
+        return (bare, carried, self.defines, refused, self.imports, self.stars)
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> Facts:
         """Undo `packed`."""
-        bare, (digest, shown, reads), *others = packed
+        bare, (digest, shown, reads), defines, refused, *others = packed
         own = syntax.Own(digest, shown, syntax.Reads(*reads))
-        return cls(Source(*(*bare, own)), *others)
+        return cls(Source(*(*bare, own)), defines, dict(refused), *others)
 
 
 def _own(tree: ast.Module) -> syntax.Own:

@@ -28,6 +28,13 @@ _FIRST: Final = re.compile(r"%%durable(?=\s|$)(?P<args>.*)")
 _MAGIC: Final = re.compile(r"%%(?P<name>\w+)")
 _FUTURE: Final = re.compile(r"\s*from\s+__future__\s+import\b")
 
+#: What a body is put into, as its `pass`.
+_GUARD: Final = f"""\
+with __import__('durable_nb.notebook.opening', fromlist=['_']).open_cell() as {CELL}:
+    if {CELL}.needed: pass
+    else: {CELL}.restore()
+"""
+
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -175,7 +182,7 @@ def wrap(module: ast.Module, namespace: Mapping[str, Any], interactivity: str) -
     branch.orelse += copy.deepcopy(found.late)
     # the last statement is what IPython may compile in its displaying mode: not the whole body
     module.body[at:] = [guarded, ast.copy_location(ast.Pass(), marker)]
-    return ast.fix_missing_locations(module)
+    return module
 
 
 def _marker_index(module: ast.Module) -> int | None:
@@ -202,14 +209,14 @@ def _args(statement: ast.stmt) -> str | None:
 
 
 def _guard(args: str, facts: Facts, *, is_async: bool) -> ast.With | ast.AsyncWith:
-    source = (
-        "with __import__('durable_nb.notebook.opening', fromlist=['_'])"
-        f".open_cell({args!r}, {facts.packed()!r}) as {CELL}:\n"
-        f"    if {CELL}.needed: pass\n"
-        f"    else: {CELL}.restore()"
-    )
-    guarded = ast.parse(source).body[0]
+    guarded = ast.parse(_GUARD).body[0]
     assert isinstance(guarded, ast.With)
+    opening = guarded.items[0].context_expr
+    assert isinstance(opening, ast.Call)
+    # one constant each: as source, the facts would be most of the tree of a small cell. A tuple
+    # of constants is one, as the documentation of `ast.Constant` says; only its type does not
+    known: Any = facts.packed()
+    opening.args = [ast.Constant(args), ast.Constant(known)]
     return ast.AsyncWith(guarded.items, guarded.body) if is_async else guarded
 
 
@@ -235,8 +242,8 @@ def _displaying(body: list[ast.stmt], interactivity: str) -> list[ast.stmt]:
     if interactivity == "last_expr_or_assign":
         target = _assigned(shown[-1])
         if target is not None:
-            again = ast.Expr(ast.Name(target, ast.Load()))
-            shown.append(ast.copy_location(again, shown[-1]))
+            name = ast.copy_location(ast.Name(target, ast.Load()), shown[-1])
+            shown.append(ast.copy_location(ast.Expr(name), name))
     return [*shown[:-1], _show(shown[-1], deep=False)]
 
 

@@ -15,9 +15,17 @@ from operator import is_
 from typing import Any, Final
 
 from durable_nb.values.dissect import in_order
-from durable_nb.values.nodes import HEADER, INLINE_LIMIT, BadForm
+from durable_nb.values.nodes import HEADER, INLINE_LIMIT
 from durable_nb.values.parts import NESTING, Codec, Parts, Shape
-from durable_nb.values.plain import MAX_DEPTH, MAX_TEXT, is_plain_scalar, same_scalar, write_json
+from durable_nb.values.plain import (
+    MAX_DEPTH,
+    MAX_TEXT,
+    is_plain_scalar,
+    no_constant,
+    same_scalar,
+    write_json,
+    write_plain,
+)
 from durable_nb.values.registry import Registry
 
 #: What `read_direct` gives instead of a value.
@@ -46,7 +54,7 @@ def write_direct(value: Any, registry: Registry) -> str | None:
     reference; no more than `MAX_DEPTH` levels; no part so large that it becomes an artifact.
     """
     try:
-        return write_json(_tree(value, registry))
+        return write_plain(value) or write_json(_tree(value, registry))
     except Exception:  # whatever it is: the general path meets it too, and says where
         return None
 
@@ -186,8 +194,3 @@ def _is_made_of(again: Parts, parts: Parts) -> bool:
     if shape is _SET:
         return set(map(id, items)) == set(map(id, given))
     return all(map(is_, items, given)) or all(map(same_scalar, items, given))
-
-
-def no_constant(name: str) -> Any:
-    """Refuse NaN and the infinities, which our text writes as tags."""
-    raise BadForm(f"{name} is no JSON")

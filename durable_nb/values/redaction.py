@@ -12,14 +12,24 @@ from typing import Final
 
 MARK: Final = "[redacted]"
 
-#: Where a token can begin: not within a word (`task-…`), but right after an escape in a `repr`
-#: (`\\nsk-…`) and after a terminal's colour code.
-_START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
-#: The same for a token whose characters include `-` and `_`: one start for one run of them.
-_RUN: Final = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m))"
+
+def _begin(text: str = "", word: str = "A-Za-z0-9") -> str:
+    r"""Match a text where a token can begin, text first: `re` then looks for that alone.
+
+    A token begins not within a word (`task-…`; `word` are its characters), but right after an
+    escape in a `repr` (`\\nsk-…`) and after a terminal's colour code.
+    """
+    before = (rf"(?<![{word}]{text})", rf"(?<=\\[nrt]{text})", rf"(?<=\[[0-9]m{text})")
+    return rf"{text}(?:{'|'.join(before)}|(?<=\[[0-9][0-9]m{text}))"
+
+
+#: The same where the text is one of several.
+_START: Final = _begin()
 
 #: What a bearer token is made of, but for digits.
 _B: Final = "[A-Za-z._~+/=-]"
+#: What the parts of a signed one (`eyJ…`) are made of: one start for one run of these.
+_W: Final = "A-Za-z0-9_-"
 
 #: (Texts of which one is in every such token, the shape, what stands in its place.)
 _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple(
@@ -28,7 +38,7 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
         # a capital or a digit early on: "sk-learn" and the locale "sk-SK" are none
         (
             ("sk-",),
-            rf"{_START}sk-(?!learn\b)(?=[a-z_-]{{0,24}}[A-Z0-9])[A-Za-z0-9_-]{{4,}}",
+            rf"{_begin('sk-')}(?!learn\b)(?=[a-z_-]{{0,24}}[A-Z0-9])[A-Za-z0-9_-]{{4,}}",
             MARK,
         ),
         (("sk-",), r"sk-(?:ant|proj|or-v1|svcacct|admin)-[A-Za-z0-9_-]{20,}", MARK),
@@ -39,7 +49,11 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
         ),
         (("whsec_",), r"whsec_[A-Za-z0-9+/]{16,}", MARK),
         (("AKIA", "ASIA"), r"(?<![A-Z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])", MARK),
-        (("gh", "github_pat_"), r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}", MARK),
+        (
+            ("gh", "github_pat_"),
+            r"g(?:h[pousr]_[A-Za-z0-9]{16,}|ithub_pat_[A-Za-z0-9_]{16,})",
+            MARK,
+        ),
         (("glpat-",), r"glpat-[A-Za-z0-9_-]{16,}", MARK),
         (("xox", "xapp-"), r"(?:xox[abcdeprs]|xapp)-[A-Za-z0-9-]{8,}", MARK),
         (("hooks.slack.com",), r"(hooks\.slack\.com/services/)[A-Za-z0-9/]{8,}", rf"\1{MARK}"),
@@ -52,8 +66,8 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
             MARK,
         ),
         (
-            ("eyJ",),
-            rf"{_RUN}eyJ[A-Za-z0-9_-]{{8,}}+\.eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]*+)?",
+            (".eyJ",),
+            _begin("eyJ", _W) + rf"[{_W}]{{8,}}+\.eyJ[{_W}]{{8,}}+(?:\.[{_W}]*+)?",
             MARK,
         ),
         (("://",), r"(://[^\s/:@\"'<>]{0,200}:)[^\s/\"'<>]{1,500}@", rf"\1{MARK}@"),
@@ -66,11 +80,13 @@ _TOKENS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = tuple
     )
 )
 
-#: All texts of which one is in every token.
-_HINTS: Final = ("PRIVATE KEY", *(hint for row in _TOKENS for hint in row[0]))
-#: One look for all of them, which is fastest in a short text.
-_ANY_HINT: Final = re.compile("|".join(map(re.escape, _HINTS)))
+#: One look for the texts of which one is in every token, which is fastest in a short text.
+_ANY_HINT: Final = re.compile(
+    "|".join(re.escape(hint) for hint in ("PRIVATE KEY", *(h for row in _TOKENS for h in row[0])))
+)
 _SHORT: Final = 60
+#: The rows by each of their texts: one flat loop takes a third less than one in another.
+_BY_HINT: Final = tuple((hint, *row[1:]) for row in _TOKENS for hint in row[0])
 
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----")
 _KEY_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----")
@@ -161,26 +177,14 @@ def redact(text: str) -> str:
 
 def redact_tokens(text: str) -> str:
     """Replace only what tells by its own shape that it is a secret, whatever stands beside it."""
-    if not _may_hold_token(text):
+    if len(text) < _SHORT and _ANY_HINT.search(text) is None:
         return text
     if "PRIVATE KEY" in text:
         text = _without_private_keys(text)
-    for hints, shape, instead in _TOKENS:
-        for hint in hints:
-            if hint in text:
-                text = shape.sub(instead, text)
-                break
-    return text
-
-
-def _may_hold_token(text: str) -> bool:
-    """Tell, fast, of most texts that they hold no token."""
-    if len(text) < _SHORT:
-        return _ANY_HINT.search(text) is not None
-    for hint in _HINTS:  # noqa: SIM110 - `any` takes three times as long
+    for hint, shape, instead in _BY_HINT:
         if hint in text:
-            return True
-    return False
+            text = shape.sub(instead, text)
+    return text
 
 
 def is_secret_name(name: str) -> bool:

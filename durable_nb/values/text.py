@@ -7,19 +7,18 @@ classes are looked up by name and instances are rebuilt without their `__init__`
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from durable_nb.model.errors import DurableError, NotRecordable
 from durable_nb.values.build import Unbuilt, build
-from durable_nb.values.direct import DECLINED, no_constant, read_direct, write_direct
+from durable_nb.values.direct import DECLINED, read_direct, write_direct
 from durable_nb.values.dissect import dissect
 from durable_nb.values.errors import TextDamaged, ValueNotLoadable
 from durable_nb.values.nodes import INLINE_LIMIT, from_json, to_json
 from durable_nb.values.parts import type_name
-from durable_nb.values.plain import write_json
+from durable_nb.values.plain import read_json, write_json
 from durable_nb.values.registry import Registry, default_registry
 from durable_nb.values.same import difference
 from durable_nb.values.trail import Trail
@@ -217,6 +216,8 @@ def decode(text: str, artifacts: Readable, *, registry: Registry | None = None) 
     ArtifactMissing, ArtifactDamaged
         The bytes behind it are gone or not those that were recorded.
     """
+    if _TAGGED not in text:  # most texts: nothing but plain JSON
+        return _parse(text)
     try:
         return _decode(text, artifacts, registry or default_registry())
     except Unbuilt as failure:
@@ -249,13 +250,10 @@ def _decode(text: str, artifacts: Readable, registry: Registry) -> Any:
     return build(table, registry, artifacts.get)
 
 
-_parse_json: Final = json.JSONDecoder(parse_constant=no_constant).decode
-
-
 def _parse(text: str) -> Any:
     """Parse JSON, without the constants that JSON does not have."""
     try:
-        return _parse_json(text)
+        return read_json(text)
     except (ValueError, RecursionError) as cause:
         raise TextDamaged(str(cause)) from cause
 

@@ -119,7 +119,7 @@ time.sleep(120)
 def test_a_run_that_another_process_holds_is_compared_by_its_mirror_and_that_is_said(
     open_run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Its values are its owner's; what is shown of them is at most two seconds old."""
+    """Its values are its owner's; what is shown of them is as its owner published it."""
     with open_run("a") as run:
         run.step("plan", effect="none").call(str, "p")
     program = tmp_path / "hold.py"

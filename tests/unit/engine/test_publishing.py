@@ -1,6 +1,7 @@
 """What an owner publishes: as much as changed, and all of it to who reads."""
 
 import shutil
+import sys
 import threading
 import time
 import warnings
@@ -344,6 +345,33 @@ def test_making_rows_and_writing_them_holds_no_lock_of_the_run(open_run):
         finally:
             Mirror.publish = real
     assert waited[0] < 0.2
+
+
+def test_a_step_gets_its_turn_while_rows_are_made(open_run, monkeypatch):
+    """A publication gives way every few rows, however long Python would let it go on."""
+    made, seen, every = [], set(), sys.getswitchinterval()
+    real = publishing.mirror_row
+    monkeypatch.setattr(
+        publishing, "mirror_row", lambda *args, **how: made.append(1) or real(*args, **how)
+    )
+    with open_run() as run:
+        for n in range(100):
+            run.step("act", effect="none").call(act, n)
+        for _ in range(20):  # on a busy machine this thread may be late each time of one
+            made.clear()
+            thread = threading.Thread(target=publishing.Publisher(run).publish)
+            sys.setswitchinterval(10)
+            try:
+                thread.start()
+                while thread.is_alive():
+                    seen.add(len(made))
+                    time.sleep(0)
+            finally:
+                sys.setswitchinterval(every)
+                thread.join()
+            if len(seen & set(range(1, 100))) >= 3:
+                return
+    pytest.fail(f"rows made when others had their turn: {sorted(seen)}")
 
 
 @pytest.mark.slow

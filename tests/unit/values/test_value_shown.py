@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from durable_nb import values
+from durable_nb.values import previews
 
 SECRETS = {
     "short key of case 74": ("key sk-TEST here", "sk-TEST"),
@@ -284,3 +287,26 @@ def test_long_tracebacks_keep_their_end():
 def test_planted_errors_call_nothing(described):
     """A description that names no plain error class gives no error, and calls nothing."""
     assert values.rebuild_error(described) is None
+
+
+_KEYS = st.sampled_from(["a", "api_key", "id", "a long name of a column", "'"])
+_PARTS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300)
+_JSON = st.recursive(
+    _PARTS,
+    lambda inner: st.lists(inner, max_size=23) | st.dictionaries(_KEYS, inner),
+    max_leaves=40,
+)
+
+
+@settings(deadline=None)
+@example([[[[1]]]])
+@example([[[[[1]]]]])
+@example({"a": {"api_key": "x"}})
+@example([list(range(30))])
+@example([10**400])
+@example(["x" * 801])
+@example(["x" * 400, ["y" * 395], 1, 2])
+@given(_JSON | st.lists(_JSON) | st.dictionaries(st.text(max_size=5) | st.integers(), _JSON))
+def test_what_json_carries_is_shown_as_anything_else(value: Any) -> None:
+    """Python's own way to show a value is taken where it says the same, and nowhere else."""
+    assert previews._by_repr(value, 800) in ("", previews._show(value, 800, previews._DEPTH))
