@@ -1,7 +1,7 @@
 """What a long run costs: a step, opening, memory and disk, at more and more records.
 
-A run is filled with completed operations, two records each, and closed; another process opens it
-and does 300 new steps, of which the median counts.
+A run is filled in bulk with completed operations, two records each, and closed; another process
+opens it and does 300 new steps, of which the median counts.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from durable_nb.model.fold import Fold
+from durable_nb.model.identity import parse
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.state import OperationState
+from durable_nb.model.unfolded import Operations
 
 
 class Taken(NamedTuple):
@@ -62,9 +64,16 @@ class Changed:
     def loaded(self, state: OperationState) -> None:
         """Count an operation that was on record when the run was opened."""
         self._count(state, 1)
-        self._begun(state)
+        self._begun(state.id)
         if state.is_pending:
             self.waits.add(state.id)
+
+    def unfolded(self, operations: Operations) -> None:
+        """Count those that were on record, and are not folded: all are completed."""
+        for effect, count in operations.effects.items():
+            self._kinds[effect, Kind.COMPLETED] += count
+        for op, _ in operations.unfolded() if self.expected else ():
+            self._begun(op)
 
     def moved(self, before: OperationState | None, state: OperationState, fold: Fold) -> None:
         """Put the new state of an operation in place of the old one."""
@@ -72,7 +81,7 @@ class Changed:
         if before is not None:
             self._count(before, -1)
         else:
-            self._begun(state)
+            self._begun(state.id)
             self._after(state, fold)
         self._count(state, 1)
         (self.waits.add if state.is_pending else self.waits.discard)(state.id)
@@ -111,18 +120,18 @@ class Changed:
         """Give what operations said that they spent, in units of 1e-12 dollars, and how many."""
         return self._usd, self._priced
 
-    def _begun(self, state: OperationState) -> None:
+    def _begun(self, op: str) -> None:
         if self.expected:
-            name = state.place.name
+            name = parse(op).name
             self.expected = tuple(other for other in self.expected if other != name)
 
     def _after(self, state: OperationState, fold: Fold) -> None:
         """Note what was folded before it and lies after it: a number more in the list."""
-        for other in reversed(fold.operations.values()):
-            if other is not state:
-                if other.first_seq < state.first_seq:
+        for other in reversed(fold.operations):
+            if other != state.id:
+                if fold.operations.first_seq(other) < state.first_seq:
                     break
-                self._ids.add(other.id)
+                self._ids.add(other)
 
     def _count(self, state: OperationState, one: int) -> None:
         self._kinds[state.effect, state.kind] += one

@@ -110,10 +110,10 @@ class Meter:
     def saved(self, fold: Fold) -> dict[str, Any]:
         """Give ``operations, seconds, usd``: what was not done again in this opening."""
         operations, usd = self.operations, self.usd
-        for state in fold.operations.values() if self._containers else ():
-            times = sum(self._containers[above] for above in _above(state.id))
+        for op, state in fold.operations.known().items() if self._containers else ():
+            times = sum(self._containers[above] for above in _above(op))
             operations += times
-            if times and state.usd is not None:
+            if times and not isinstance(state, int) and state.usd is not None:
                 usd = (usd or 0.0) + times * state.usd
         return {
             "operations": operations,

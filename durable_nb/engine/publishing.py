@@ -24,6 +24,7 @@ from durable_nb.journal.segments import Sealed, numbers_in, packed
 from durable_nb.model.identity import parse
 from durable_nb.model.outcomes import OUTCOMES
 from durable_nb.model.state import OperationState
+from durable_nb.model.unfolded import last_seq_of
 
 if TYPE_CHECKING:
     from durable_nb.engine.changed import Taken
@@ -63,7 +64,7 @@ class Publisher:
         self._mirror = Mirror(run.folder)
         self._one = threading.Lock()
         self._sealed: Sealed | None = None
-        self._rows: dict[str, tuple[Any, ...] | OperationState] = {}
+        self._rows: dict[str, tuple[Any, ...] | OperationState | int] = {}
         self._restless: set[str] = set()
         self._replayed = bytearray()
         self._told: str | None = ""
@@ -93,7 +94,7 @@ class Publisher:
         with run.lock:  # the picture of one moment; its rows are made without the lock
             taken, restless, meta = run.changed.take(run.fold), run.restless(), meta_of(run)
             new = {op: operations.get(op) for op in taken.ids | restless | self._restless}
-            known = list(operations.values()) if self._sealed is None else []
+            known = operations.known() if self._sealed is None else {}
         self._restless = restless
         sealed = self._sealed or self._begin(taken, known)
         for op, state in new.items():
@@ -112,7 +113,7 @@ class Publisher:
             self._mirror.tidy(sealed)
         self._sealed = sealed
 
-    def _begin(self, taken: Taken, known: Sequence[OperationState]) -> Sealed:
+    def _begin(self, taken: Taken, known: Mapping[str, OperationState | int]) -> Sealed:
         """Go on from the segments that are there, or begin anew where they do not fit."""
         run, folder = self._run, self._run.folder
         try:
@@ -120,27 +121,27 @@ class Publisher:
         except MirrorUnreadable:
             ids, meta = set(), {}
         sealed = Sealed.of(meta)
-        later = {s.id: s for s in known if s.last_seq > sealed.to or s.id in ids}
+        later = {op: s for op, s in known.items() if last_seq_of(s) > sealed.to or op in ids}
         if (
             (meta.get("run_id"), meta.get("name")) == (run.id, run.name)
             and sealed.to <= taken.seq
             and len(known) - len(later) == sealed.operations
             and sealed.fits(folder)
         ):
-            self._rows = dict(later)
+            self._rows.update(later)
             return replace(sealed, own=sealed.next)
-        self._rows = {s.id: s for s in known}
+        self._rows.update(known)
         first = max(numbers_in(folder), default=0) + 1
         return Sealed(first=first, own=first)
 
     def _tell_sources(self, taken: Taken) -> None:
         """Note which rows were taken from the record, and which are not any more."""
-        fold, sources = self._run.fold, self._run.sources
+        fold, operations, sources = self._run.fold, self._run.fold.operations, self._run.sources
         again = taken.ids if self._replayed else ()
         for op in (*taken.replayed, *again):
-            state = fold.operations.get(op)
-            if state is not None:
-                self._mark(fold.row_of(state), sources.get(op) == "record")
+            first_seq = operations.first_seq(op)
+            if first_seq:
+                self._mark(fold.row(first_seq), sources.get(op) == "record")
 
     def _mark(self, row: int, replayed: bool) -> None:
         """Note whether a row was taken from the record."""
@@ -166,6 +167,8 @@ class Publisher:
         made = 0
         for op in ops:
             row = self._rows[op]
+            if isinstance(row, int):
+                row = self._run.fold.operations.state_at(op, row)
             if isinstance(row, OperationState):
                 made += 1
                 if made % _AT_ONCE == 0:

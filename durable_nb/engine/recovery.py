@@ -21,6 +21,7 @@ from durable_nb.engine.drive import Ask, Core, Sleep
 from durable_nb.engine.evidence import DidNotHappen, Happened, Undecided
 from durable_nb.engine.loading import recorded_value, why_lost
 from durable_nb.engine.pausing import refuse_paused
+from durable_nb.engine.rereading import reader
 from durable_nb.model.errors import (
     DuplicateStep,
     JournalDamaged,
@@ -71,7 +72,9 @@ def load(journal: DuckDBJournal) -> Fold:
     """
     try:
         loaded = journal.resume()
-        fold = Fold.of(_let_go(loaded.records), loaded.retired_seqs)
+        fold = Fold.of(
+            _let_go(loaded.records), loaded.retired_seqs, loaded.unfolded, reader(journal)
+        )
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         found = f"a record says what was never written ({type(problem).__name__}: {problem})."
         raise JournalDamaged(journal.run, found, _RESTORE) from problem
@@ -95,7 +98,8 @@ def check_artifacts(run: Trajectory) -> None:
 
     What is missing hurts its operation only, and is told; the digest is checked at first read.
     """
-    wanted = {s.id: values.text_refs(s.result) for s in run.states() if s.result is not None}
+    folded = list(run.fold.operations.folded())  # no other names an artifact
+    wanted = {s.id: values.text_refs(s.result) for s in folded if s.result is not None}
     wanted = {op: refs for op, refs in wanted.items() if refs}
     folder, runner = run.folder / "artifacts", run.role == "runner"
     if not wanted and not folder.exists():

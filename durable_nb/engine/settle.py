@@ -21,7 +21,7 @@ from durable_nb.model.errors import (
     VerdictRefused,
 )
 from durable_nb.model.fold import Fold
-from durable_nb.model.identity import is_id
+from durable_nb.model.identity import is_id, parse
 from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import Draft
 from durable_nb.model.state import OperationState
@@ -135,7 +135,8 @@ def find(run: Folded, ref: object) -> tuple[OperationState, int | None]:
         return states[text], None
     if is_id(text) and run.fold.retired(text):
         raise OperationMissing(text, retired=True)
-    found = _named(text, [(s.id, run.fold.row_of(s), s.place.name) for s in states.values()])
+    rows = ((op, run.fold.row(states.first_seq(op))) for op in states)
+    found = _named(text, [(op, row, parse(op).name) for op, row in rows])
     return states[found], None
 
 

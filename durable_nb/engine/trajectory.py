@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from durable_nb.model.identity import named
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.state import OperationState
+from durable_nb.model.unfolded import Operations
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
@@ -172,7 +173,7 @@ class Trajectory:
         }
         self.working = Path.cwd()
         self.told_secrets: set[str] = set()
-        self._note_all(fold.operations.values())
+        self._note_all(fold.operations)
         check_artifacts(self)
 
     # -- the guarded append ----------------------------------------------------------------
@@ -229,6 +230,10 @@ class Trajectory:
         """
         self._journal.flush()
 
+    def read_again(self, first: int, last: int) -> Sequence[Record]:
+        """Read records that the opening has left out."""
+        return self._journal.read(first, last)
+
     def tidy(self) -> None:
         """Keep what the next opening has to read short; costs nothing most of the time."""
         self._journal.tidy()
@@ -248,9 +253,10 @@ class Trajectory:
         (self._asked.add if state.asked else self._asked.discard)(op)
         (self._doubtful.add if _may_be_in_doubt(state) else self._doubtful.discard)(op)
 
-    def _note_all(self, states: Iterable[OperationState]) -> None:
+    def _note_all(self, operations: Operations) -> None:
         """Do the same for what was loaded, where nothing is at hand yet."""
-        for state in states:
+        self.changed.unfolded(operations)
+        for state in operations.folded():
             if state.asked:
                 self._asked.add(state.id)
             if _may_be_in_doubt(state):
@@ -363,7 +369,7 @@ class Trajectory:
             known = self.fold.operations
             if self._effects is None:
                 self._effects = {}
-                for s in self.fold.ordered():
+                for s in self.fold.with_effect():
                     if s.effect is not Effect.NONE and s.undoes is None:
                         place = s.id.rpartition("/")[0], s.cell
                         self._effects.setdefault(place, []).append(s.id)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +18,14 @@ import duckdb
 #: The name under which the file is attached; the SQL qualifies every table with it.
 SCHEMA: Final = "j"
 
+#: Of the machine's memory, and of that what reading a long journal may keep of the file: what was
+#: read is not read again soon, and takes more than all else that an opening keeps.
+_MEMORY: Final = "512MB"
+_SPARING: Final = "8MB"
+
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 1,  # the default takes every core
-    "memory_limit": "512MB",  # the default takes 80 % of the machine
+    "memory_limit": _MEMORY,  # the default takes 80 % of the machine
     "temp_directory": "",  # the default would litter the working directory
     "autoinstall_known_extensions": False,  # never the network
     "autoload_known_extensions": False,
@@ -27,7 +34,7 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 
 
-def connect(path: Path) -> duckdb.DuckDBPyConnection:
+def connect(path: Path, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
     """Attach the file to a connection of its own.
 
     The connection is to memory and the file is attached: a direct `connect(file)` fails for ever
@@ -36,7 +43,8 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(":memory:", config=_CONFIG)
     try:
         # 12 KB for an empty file instead of 274 KB; a block size is fixed at birth.
-        con.execute(f"ATTACH {quoted(str(path))} AS {SCHEMA} (BLOCK_SIZE 16384)")
+        how = "READ_ONLY" if read_only else "BLOCK_SIZE 16384"
+        con.execute(f"ATTACH {quoted(str(path))} AS {SCHEMA} ({how})")
         # Else a fork child that exits checkpoints, unlinks the write-ahead file, and the
         # parent's later commits are lost.
         con.execute("PRAGMA disable_checkpoint_on_shutdown")
@@ -47,6 +55,17 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
         raise
     _connections.add(con)
     return con
+
+
+@contextmanager
+def sparing(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Keep little of the file in memory while this reads it."""
+    with suppress(duckdb.OutOfMemoryException):  # so much is in use that cannot be let go of
+        con.execute(f"SET memory_limit = '{_SPARING}'")
+    try:
+        yield
+    finally:
+        con.execute(f"SET memory_limit = '{_MEMORY}'")
 
 
 def quoted(text: str) -> str:

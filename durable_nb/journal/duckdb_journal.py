@@ -31,7 +31,7 @@ from durable_nb.journal.rows import (
     record_of,
     records_of,
 )
-from durable_nb.journal.tables import Found, count_records, open_tables, read_rows
+from durable_nb.journal.tables import Found, count_records, open_tables, read_rows, rows_between
 from durable_nb.model.errors import (
     JournalDamaged,
     JournalUnwritable,
@@ -47,6 +47,8 @@ LAZY_LIMIT: Final = 1.0
 #: opening after a kill replays it, at about 0.1 ms a commit.
 WAL_ROWS: Final = 256
 WAL_BYTES: Final = 1 << 20
+
+_REOPEN: Final = "Close the run and open it again: opening sets a damaged file aside."
 
 
 def _now() -> datetime:
@@ -129,14 +131,24 @@ class DuckDBJournal:
                 rows = read_rows(self._landing.con)
                 return records_of(rows)
             except (BadRow, duckdb.Error) as error:
-                advice = "Close the run and open it again: opening sets a damaged file aside."
-                raise JournalDamaged(self.run, str(error), advice) from error
+                raise JournalDamaged(self.run, str(error), _REOPEN) from error
 
     def resume(self) -> Loaded:
         """Give what was read on opening, once: the whole, or all that no pin has retired."""
         with self._io:
             loaded, self._loaded = self._loaded, None
         return loaded or Loaded(self.load())
+
+    def read(self, first: int, last: int) -> list[Record]:
+        """Read records again that were left out on opening; `RunClosed` once that is let go of."""
+        self._check_process()
+        with deferred_interrupts(), self._io:
+            if self._closed:
+                raise RunClosed(self.run)
+            try:
+                return records_of(rows_between(self._landing.con, first, last))
+            except (BadRow, duckdb.Error) as error:
+                raise JournalDamaged(self.run, str(error), _REOPEN) from error
 
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
         """Add records in one transaction; order of calls is order of `seq`.
@@ -401,8 +413,8 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
-        self._landing = Landing(found.con, *found.landed)
-        self._digest, self._loaded = found.digest, Loaded(found.records, found.retired_seqs)
+        self._landing, self._digest = Landing(found.con, *found.landed), found.digest
+        self._loaded = Loaded(found.records, found.retired_seqs, found.unfolded)
         if self._head is None:
             return
         if state is None:

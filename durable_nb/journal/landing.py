@@ -14,13 +14,15 @@ from typing import Any, Final
 
 import duckdb
 
-from durable_nb.journal.rows import BadRow, Row
+from durable_nb.journal.rows import BadRow, RawRow, Row
 from durable_nb.journal.sql import queries
 from durable_nb.model.outcomes import Kind
 
 #: Commits, and bytes, that may lie here: moving them takes some 50 ms, and an opening reads them.
 MOST_COMMITS: Final = 4096
 MOST_BYTES: Final = 16 << 20
+#: Commits that are held at a time as they are read.
+_PART: Final = 512
 #: Of one record: seq, ts, epoch, and the lengths of op, kind and body, which follow.
 _FRAME: Final = struct.Struct("<qqqIII")
 _PINNED: Final = Kind.PINNED.value
@@ -61,6 +63,16 @@ def append_rows(con: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
     appender = con.appender("j.main.records")
     appender.append_rows(rows)
     appender.flush()
+
+
+def landed_parts(con: duckdb.DuckDBPyConnection) -> Iterator[list[RawRow]]:
+    """Give the records that have not moved yet, some at a time."""
+    found = con.execute(queries("journal")["landed"])
+    while batches := found.fetchmany(_PART):
+        rows: list[RawRow] = [row for (batch,) in batches for row in unpack(batch)]
+        del batches  # before there are more
+        yield rows
+        rows.clear()
 
 
 def landed(con: duckdb.DuckDBPyConnection) -> list[Row]:

@@ -19,6 +19,7 @@ from durable_nb.journal.rows import START, Row, chain, check_epochs
 from durable_nb.journal.sql import queries
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Record
+from durable_nb.model.unfolded import Unfolded
 
 #: The key of a pin's body under which the journal keeps the running digest before it.
 CHAIN: Final = "chain"
@@ -37,10 +38,13 @@ class Loaded:
         In order; those of operations that a pin has retired may be missing.
     retired_seqs : sequence of int
         The first record of each operation that is missing.
+    unfolded : Unfolded or None
+        The operations whose records were left out, because they can be read later.
     """
 
     records: list[Record]
     retired_seqs: Sequence[int] = ()
+    unfolded: Unfolded | None = None
 
 
 @dataclass(frozen=True, slots=True)

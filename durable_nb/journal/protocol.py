@@ -40,6 +40,10 @@ class Journal(Protocol):
         """Give what a resume has to know: what pins have retired may be left out."""
         ...
 
+    def read(self, first: int, last: int) -> Sequence[Record]:
+        """Read records again that a resume has left out."""
+        ...
+
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:
         """Add records in one transaction; unless lazy, they are durable once it returns."""
         ...

@@ -24,6 +24,7 @@ _NUMBERS: Final = struct.Struct("<qqqII")
 _ESCAPED: Final = re.compile(r"[\\\x00\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
+_KIND_BYTES: Final = {name: name.encode() for name in _KINDS}
 _CHUNK: Final = 5000
 #: What the constructor of a NamedTuple calls: to call it here halves its time.
 _new: Final[Callable[..., Record]] = tuple.__new__
@@ -81,6 +82,11 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment_of(ts: int) -> datetime:
+    """Undo `micros`."""
+    return _EPOCH + timedelta(0, 0, ts)
+
+
 def chain(previous: bytes, row: Row) -> bytes:
     """Give the running digest after this row."""
     op, kind = row.op.encode(), row.kind.encode()
@@ -92,12 +98,12 @@ def chain(previous: bytes, row: Row) -> bytes:
 
 def chain_all(previous: bytes, rows: Iterable[RawRow]) -> bytes:
     """Give the running digest after these rows, of which nothing is made."""
-    pack, blake2b = _NUMBERS.pack, hashlib.blake2b
+    pack, blake2b, join, kinds = _NUMBERS.pack, hashlib.blake2b, b"".join, _KIND_BYTES
     for seq, op_text, kind_text, ts, epoch, body in rows:
-        op, kind = op_text.encode(), kind_text.encode()
+        op = op_text.encode()
+        kind = kinds.get(kind_text) or kind_text.encode()
         numbers = pack(seq, ts, epoch, len(op), len(kind))
-        whole = b"".join((previous, numbers, op, kind, body))
-        previous = blake2b(whole, digest_size=16).digest()
+        previous = blake2b(join((previous, numbers, op, kind, body)), digest_size=16).digest()
     return previous
 
 

@@ -7,13 +7,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 from durable_nb.model import retiring
 from durable_nb.model.facets import INPUT, PRODUCED, FacetSet
 from durable_nb.model.outcomes import (
-    EFFECTS,
     RUN_STATUS,
     Effect,
     Kind,
@@ -24,12 +22,21 @@ from durable_nb.model.pins import Carried, add_totals, is_retired
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.spending import NO_BILL, NOTHING_SPENT, Totals, total_of
 from durable_nb.model.state import RESULT, OperationState, nothing
+from durable_nb.model.unfolded import (
+    Operations,
+    Read,
+    Unfolded,
+    begin,
+    effect_of,
+    effects_of,
+    first_of,
+    nowhere,
+)
 
 #: The account that the run acts for: another one is asked about, whatever the effect and costs.
 ACCOUNT: Final = "account"
 #: Facets that are one operation's own, so that a decision about them says nothing of another's.
 OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
-_FIRST_SEQ: Final = attrgetter("first_seq")
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
 
@@ -50,6 +57,8 @@ class Fold:
 
     Attributes
     ----------
+    operations : Operations
+        Identity to state.
     terms : dict
         What holds for the whole run, as last recorded: ``version``, ``facets``, ``scopes``,
         ``budget``, ``account``.
@@ -77,7 +86,7 @@ class Fold:
         What the last pin has retired, for those who keep things beside.
     """
 
-    operations: dict[str, OperationState] = field(default_factory=dict)
+    operations: Operations = field(default_factory=Operations)
     openings: list[Opening] = field(default_factory=list)
     born: Mapping[str, Any] = field(default_factory=nothing)
     born_at: datetime | None = None
@@ -102,7 +111,13 @@ class Fold:
     _retires: bool = True
 
     @classmethod
-    def of(cls, records: Iterable[Record], retired_seqs: Iterable[int] = ()) -> Fold:
+    def of(
+        cls,
+        records: Iterable[Record],
+        retired_seqs: Iterable[int] = (),
+        unfolded: Unfolded | None = None,
+        read: Read = nowhere,
+    ) -> Fold:
         """Fold a journal: whole, or without what its pins have retired.
 
         Parameters
@@ -111,8 +126,20 @@ class Fold:
             In order.
         retired_seqs : iterable of int
             The first record of each operation that was left out, so that row numbers stay.
+        unfolded : Unfolded, optional
+            The operations of which no records are given, because they are read when asked for.
+        read : callable
+            Reads those.
         """
-        return cls(_first_seqs=array("q", sorted(retired_seqs)))._with(records)
+        rest = unfolded or Unfolded()
+        places = dict.values(rest.operations.places)
+        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *map(first_of, places)])))
+        fold.operations = rest.operations
+        fold.operations.read, fold.operations.effects = read, effects_of(places)
+        for op in rest.operations:
+            if "/" in op:
+                fold._put_below(op)
+        return fold._with(records)._with_unfolded(rest)
 
     @classmethod
     def whole(cls, records: Iterable[Record]) -> Fold:
@@ -129,8 +156,21 @@ class Fold:
         for record in records:
             self._take(record)
         # added up once, and not moved from each record to the next
-        bills = ((s.bill, op in self.containers) for op, s in self.operations.items())
+        bills = ((s.bill, s.id in self.containers) for s in self.operations.folded())
         self.spending = add_totals([*(c.totals for c in self.carried.values()), total_of(bills)])
+        return self
+
+    def _with_unfolded(self, rest: Unfolded) -> Fold:
+        """Count in what was not folded; what others are below of is folded, for its share."""
+        effects = self.operations.effects
+        found = Totals(calls=effects.total(), busy=rest.busy)
+        for op in [op for op in self.containers if self.operations.place(op) is not None]:
+            state = self.operations[op] = self.operations[op]
+            effects[state.effect] -= 1
+            found = found.moved(state.bill.share(container=False), state.bill.share(container=True))
+        self.spending = add_totals([self.spending, found])
+        if rest.last_seq > self.last_seq:
+            self.last_seq, self.updated = rest.last_seq, rest.updated
         return self
 
     def apply(self, record: Record) -> OperationState | None:
@@ -155,7 +195,7 @@ class Fold:
         if state is None:
             if self.carried and is_retired(op, self.carried):
                 return None  # a late remark: the history has it
-            state = OperationState(op, seq, EFFECTS[body.get("effect", Effect.EXTERNAL)])
+            state = begin(record)
             self._count_row(seq)
             if "/" in op:
                 self._put_below(op)
@@ -290,11 +330,23 @@ class Fold:
         By first record, so that it is the same in the kernel that ran it and in the next, in
         whatever order two threads got to fold what they had recorded.
         """
-        return bisect_left(self._first_seqs, state.first_seq) + 1
+        return self.row(state.first_seq)
+
+    def row(self, first_seq: int) -> int:
+        """Give the same of an operation that began with this record."""
+        return bisect_left(self._first_seqs, first_seq) + 1
 
     def ordered(self) -> list[OperationState]:
         """List the operations by first record."""
-        return sorted(self.operations.values(), key=_FIRST_SEQ)
+        known = self.operations
+        return [known[op] for op in sorted(known, key=known.first_seq)]
+
+    def with_effect(self) -> list[OperationState]:
+        """List the same without those whose effect is `none`, which need not be folded for that."""
+        known = self.operations
+        found = [s.id for s in known.folded() if s.effect is not Effect.NONE]
+        found += [op for op, at in known.unfolded() if effect_of(at) is not Effect.NONE]
+        return [known[op] for op in sorted(found, key=known.first_seq)]
 
     @property
     def salt(self) -> str:
@@ -308,7 +360,7 @@ class Fold:
 
     def unknown(self, now: datetime) -> list[OperationState]:
         """List the operations that only evidence can settle, whoever may be running them."""
-        return [s for s in self.operations.values() if s.outcome(now) is Outcome.UNKNOWN]
+        return [s for s in self.operations.folded() if s.outcome(now) is Outcome.UNKNOWN]
 
     def alive_until(self, state: OperationState) -> datetime | None:
         """Give the latest moment at which the last attempt can have been alive.

@@ -56,6 +56,14 @@ SELECT 1 FROM j.main.records WHERE kind = 'pinned' LIMIT 1
 -- which costs nothing, where a sort in here would cost memory.
 SELECT seq, op, kind, ts, epoch, body FROM j.main.records
 
+-- name: count
+-- How long the journal is.
+SELECT count(*) FROM j.main.records
+
+-- name: between
+-- Neighbours, read again.
+SELECT seq, op, kind, ts, epoch, body FROM j.main.records WHERE seq BETWEEN $first AND $last
+
 -- name: last_pin
 -- The last pin of the loops that were not found yet; a group over all pins takes ten times as long.
 SELECT arg_max(op, seq), max(seq) FROM j.main.records WHERE kind = 'pinned' AND NOT ({known})
