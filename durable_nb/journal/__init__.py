@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from durable_nb.journal.duckdb_journal import DuckDBJournal, open_journal
+from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.inbox import Inbox, Message
 from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import Lease
 from durable_nb.journal.mirror import Mirror
+from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import Holder, OwnerInfo, probe
 from durable_nb.journal.process import THIS
 from durable_nb.journal.protocol import Journal

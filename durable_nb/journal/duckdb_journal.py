@@ -7,15 +7,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from durable_nb.journal.damage import Recovery, copy_aside, recover, refuse_foreign
+from durable_nb.journal.damage import Recovery
 from durable_nb.journal.database import connect
-from durable_nb.journal.group import Group, Ticket
+from durable_nb.journal.group import Group, Packed, Ticket
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.landing import Landing
@@ -24,14 +24,14 @@ from durable_nb.journal.rows import (
     START,
     BadRow,
     Row,
+    answers,
     chain,
     micros,
     pack_body,
     pack_op,
-    record_of,
     records_of,
 )
-from durable_nb.journal.tables import Found, count_records, open_tables, read_rows, rows_between
+from durable_nb.journal.tables import Found, read_rows, rows_between
 from durable_nb.model.errors import (
     JournalDamaged,
     JournalUnwritable,
@@ -49,10 +49,6 @@ WAL_ROWS: Final = 256
 WAL_BYTES: Final = 1 << 20
 
 _REOPEN: Final = "Close the run and open it again: opening sets a damaged file aside."
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class DuckDBJournal:
@@ -91,7 +87,7 @@ class DuckDBJournal:
         self._pending: list[Row] = []  # lazy ones: their seq is given out, so it is never reused
         self._unsure: list[Row] | None = None  # may or may not be on disk; nobody was told it is
         self._broken = ""
-        self._closed = False
+        self._closed = self._committing = False
         self._failure: BaseException | None = None
         self._io = threading.RLock()
         self._wake = threading.Condition()
@@ -177,7 +173,11 @@ class DuckDBJournal:
         if not packed:
             return []
         with deferred_interrupts():
-            return self._group.submit(Ticket(packed, drafts, lazy))
+            if lazy:
+                with self._io:
+                    if self._may_wait():
+                        return self._keep(packed, drafts)
+            return self._group.submit(Ticket(packed, drafts))
 
     def flush(self) -> None:
         """Make every lazy record durable."""
@@ -225,34 +225,28 @@ class DuckDBJournal:
                 raise failure
             self._settle_unsure()
             now, seq = self._clock(), self.last_seq
-            ts, now = micros(now), now.astimezone(UTC)
             shares: list[list[Row]] = []
             for ticket in batch:
-                share = [
-                    Row(seq + n, op, kind, ts, self.epoch, body)
-                    for n, (op, kind, body) in enumerate(ticket.packed, start=1)
-                ]
-                seq += len(share)
-                shares.append(share)
+                shares.append(self._rows(ticket.packed, seq, now))
+                seq += len(ticket.packed)
             seal(shares, self._digest, self._pending)
-            rows = [row for share in shares for row in share]
-            answers = [
-                [
-                    record_of(row, draft, now)
-                    for row, draft in zip(share, ticket.drafts, strict=True)
-                ]
-                for share, ticket in zip(shares, batch, strict=True)
-            ]
-            # After a failure of the timer even a lazy caller commits: it heals, or it is told.
-            if all(ticket.lazy for ticket in batch) and failure is None:
-                self._pending.extend(rows)
-                self._arm()
-            else:
-                self._write([*self._pending, *rows])
-            for ticket, records in zip(batch, answers, strict=True):
-                ticket.records = records
+            self._committing = True
+            try:
+                self._write([*self._pending, *(row for share in shares for row in share)])
+            finally:
+                self._committing = False
+            for ticket, share in zip(batch, shares, strict=True):
+                ticket.records = answers(share, ticket.drafts, now)
             if self._landing.is_full:
                 self._gather()
+
+    def _rows(self, packed: Sequence[Packed], seq: int, now: datetime) -> list[Row]:
+        """Give the rows that come after `seq`."""
+        ts, epoch = micros(now), self.epoch
+        return [
+            Row(place, op, kind, ts, epoch, body)
+            for place, (op, kind, body) in enumerate(packed, start=seq + 1)
+        ]
 
     def _write(self, rows: list[Row]) -> None:
         """Bring rows to the disk and move the head; all or nothing."""
@@ -323,8 +317,12 @@ class DuckDBJournal:
             return self._landing.tail(self._durable)
         except duckdb.Error:
             con.close()  # "database has been invalidated": only a new connection helps
-            self._landing = Landing(connect(self.path))
+            self.reconnect()
             return self._landing.tail(self._durable)
+
+    def reconnect(self) -> None:
+        """Go on over a new connection; the one before is closed."""
+        self._landing = Landing(connect(self.path))
 
     def _settle_unsure(self) -> None:
         """Find out what became of a batch whose outcome could not be read at once."""
@@ -363,6 +361,28 @@ class DuckDBJournal:
             )
 
     # -- lazy records --------------------------------------------------------------------------
+
+    def _may_wait(self) -> bool:
+        """Tell whether nothing has failed: else a lazy caller commits, and heals it or is told.
+
+        Nor may it inside of a commit of this very thread, where a signal handler calls.
+        """
+        return not (
+            self._committing
+            or self._closed
+            or self._broken
+            or self._failure is not None
+            or self._unsure is not None
+        )
+
+    def _keep(self, packed: Sequence[Packed], drafts: Sequence[Draft]) -> list[Record]:
+        """Give places to records that ride with the next commit."""
+        now = self._clock()
+        rows = self._rows(packed, self.last_seq, now)
+        seal([rows], self._digest, self._pending)
+        self._pending.extend(rows)
+        self._arm()
+        return answers(rows, drafts, now)
 
     def _arm(self) -> None:
         """See to it that lazy records are committed in time."""
@@ -407,7 +427,7 @@ class DuckDBJournal:
 
     # -- opening -------------------------------------------------------------------------------
 
-    def _take(self, found: Found, *, existed: bool) -> None:
+    def take(self, found: Found, *, existed: bool) -> None:
         """Compare the file with the head, and keep what was read for the first `load`.
 
         The head was there before the file: one without a head, even an empty one, is in doubt.
@@ -424,72 +444,3 @@ class DuckDBJournal:
             self.lost = Loss(state.seq, self._durable, "missing")
         elif state.digest != found.at_head:
             self.lost = Loss(state.seq, self._durable, "diverged")
-
-
-def open_journal(
-    path: Path,
-    *,
-    run: str,
-    epoch: int | None = None,
-    head: Head | None = None,
-    clock: Callable[[], datetime] = _now,
-    whole: bool = True,
-) -> DuckDBJournal:
-    """Open the journal of a run, or make it. Only under the run's lease.
-
-    Parameters
-    ----------
-    path : Path
-        The database file.
-    run : str
-        Name of the run, for messages.
-    epoch : int, optional
-        Fencing token of this owner. None, or one below the last on record, becomes the last on
-        record plus one.
-    head : Head, optional
-        What the file is compared with; without it a loss cannot be noticed.
-    clock : callable
-        Gives the aware time of a record.
-    whole : bool
-        Read and check every record. Otherwise what pins have retired is left out, as long as the
-        rest agrees with the head.
-
-    Raises
-    ------
-    JournalTooNew
-        If a newer version wrote it; nothing was changed.
-    JournalDamaged
-        If it cannot be read and no committed prefix can be recovered.
-    RunHeld
-        If another process has the file open.
-    """
-    recovery: Recovery | None = None
-    existed = path.exists()
-    if head is not None and not existed and head.read() is None:
-        head.write(HeadState(0, START))
-        head.sync()
-    state = None if head is None else head.read()
-    try:
-        found = open_tables(path, run, state, whole=whole)
-    except (duckdb.Error, BadRow) as error:
-        refuse_foreign(run, path, error)
-        recovery = recover(path, run, str(error), count_records)
-        found = open_tables(path, run, state)
-    journal = DuckDBJournal(
-        path,
-        found.con,
-        found.last,
-        run=run,
-        epoch=epoch,
-        head=head,
-        clock=clock,
-    )
-    journal._take(found, existed=existed)
-    if journal.lost is not None and recovery is None:
-        # The next write would overwrite what may be left in the write-ahead file: copy it first,
-        # and let go before copying, because closing any descriptor drops DuckDB's lock.
-        found.con.close()
-        recovery = copy_aside(path, str(journal.lost))
-        journal._landing = Landing(connect(path))
-    journal.recovered = recovery
-    return journal

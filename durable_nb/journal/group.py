@@ -17,13 +17,16 @@ from durable_nb.model.records import Draft, Record
 _HANDED_OVER: Final = -1
 
 
+#: A draft as it is written: op, kind and body.
+Packed = tuple[str, str, bytes]
+
+
 @dataclass(slots=True, eq=False)
 class Ticket:
     """One call's share of a batch: drafts in, encoded as well; records or an error out."""
 
-    packed: Sequence[tuple[str, str, bytes]] = ()
+    packed: Sequence[Packed] = ()
     drafts: Sequence[Draft] = ()
-    lazy: bool = False
     records: list[Record] | None = None
     error: BaseException | None = None
     leads: bool = False

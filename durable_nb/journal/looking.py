@@ -17,11 +17,11 @@ from typing import Final
 
 from durable_nb.journal.damage import Recovery, copy_files
 from durable_nb.journal.database import connect
-from durable_nb.journal.duckdb_journal import open_journal
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import held_by
+from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import LOCK_FILE, OwnerInfo, processes_with
 from durable_nb.journal.rows import START, chain
 from durable_nb.journal.tables import read_rows

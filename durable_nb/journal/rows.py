@@ -122,11 +122,15 @@ def records_of(rows: Sequence[RawRow]) -> list[Record]:
     return records
 
 
-def record_of(row: Row, draft: Draft, when: datetime) -> Record:
-    """Give the record that a row is, of which the draft is at hand: nothing is parsed for it."""
-    if draft.kind is Kind.PINNED:  # whose body has more than was asked for
-        return records_of([row])[0]
-    return Record(row.seq, draft.op, draft.kind, when, row.epoch, draft.body)
+def answers(rows: Sequence[Row], drafts: Sequence[Draft], now: datetime) -> list[Record]:
+    """Give the records that rows are, of which the drafts are at hand: nothing is parsed."""
+    when = now.astimezone(UTC)
+    return [
+        Record(row.seq, draft.op, draft.kind, when, row.epoch, draft.body)
+        if draft.kind is not Kind.PINNED  # whose body has more than was asked for
+        else records_of([row])[0]
+        for row, draft in zip(rows, drafts, strict=True)
+    ]
 
 
 def _bodies(rows: Sequence[RawRow]) -> list[dict[str, Any]]:

@@ -144,8 +144,9 @@ def test_an_append_from_inside_a_commit_is_refused_instead_of_waiting_for_itself
 
     def handler(rows):
         monkeypatch.setattr(journal, "_insert", insert)
-        with pytest.raises(JournalUnwritable, match="inside its own commit"):
-            journal.append([draft(2)])
+        for lazy in (False, True):
+            with pytest.raises(JournalUnwritable, match="inside its own commit"):
+                journal.append([draft(2)], lazy=lazy)
         insert(rows)
 
     monkeypatch.setattr(journal, "_insert", handler)
