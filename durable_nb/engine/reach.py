@@ -140,11 +140,12 @@ def _holds(checks: Checks) -> bool:
             function = fn()
             if function is None or not _is_same(function, code, defaults):
                 return False
-        return (
-            checks.held.is_same()
-            and all(constants.look(value).digest == digest for value, digest in checks.digests)
-            and all(map(_is_still_large, checks.large))
-        )
+        if not checks.held.is_same():
+            return False
+        for value, digest in checks.digests:
+            if constants.look(value).digest != digest:
+                return False
+        return all(map(_is_still_large, checks.large))
     except Exception:  # changed by another thread while it is looked at: walk again
         return False
 

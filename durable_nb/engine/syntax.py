@@ -193,6 +193,10 @@ def _literals(node: _Function) -> Iterator[str]:
 # -- files and cells ---------------------------------------------------------------------------
 
 
+#: The fields of statements that hold statements, or parts of a statement that hold some.
+_BLOCKS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
+
+
 class _Source:
     """One file or cell: its tree, and the code that it compiles to."""
 
@@ -204,7 +208,8 @@ class _Source:
         self.codes: dict[str, list[CodeType]] = {}
         for code in _all_codes(top):
             self.codes.setdefault(code.co_qualname, []).append(code)
-        self.nodes: list[tuple[str, ast.AST]] = list(_qualified(tree, ""))
+        children = ast.iter_child_nodes if "lambda" in text else _statements
+        self.nodes: list[tuple[str, ast.AST]] = list(_qualified(tree, "", children))
 
     def find(self, code: CodeType) -> _Function | None:
         """Find the function whose code this is."""
@@ -257,20 +262,28 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
             yield from _all_codes(constant)
 
 
-def _qualified(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+def _qualified(
+    node: ast.AST, prefix: str, children: Callable[[ast.AST], Iterator[ast.AST]]
+) -> Iterator[tuple[str, ast.AST]]:
     """Give all functions and classes with the qualified names that Python gives them."""
-    for inner in ast.iter_child_nodes(node):
+    for inner in children(node):
         if isinstance(inner, _Function | ast.ClassDef):
             name = f"{prefix}{getattr(inner, 'name', '<lambda>')}"
             yield name, inner
             below = f"{name}." if isinstance(inner, ast.ClassDef) else f"{name}.<locals>."
-            for part in ast.iter_child_nodes(inner):
+            for part in children(inner):
                 # what stands beside the body is evaluated outside: defaults, decorators, bases
                 is_body = part in _body(inner)
                 holder = ast.Module([part], [])  # type: ignore[list-item]  # any node will do
-                yield from _qualified(holder, below if is_body else prefix)
+                yield from _qualified(holder, below if is_body else prefix, children)
         else:
-            yield from _qualified(inner, prefix)
+            yield from _qualified(inner, prefix, children)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Give what is in a statement but expressions, where those hold no function: a fifth."""
+    for name in _BLOCKS:
+        yield from getattr(node, name, ())
 
 
 def _body(node: Any) -> list[ast.AST]:

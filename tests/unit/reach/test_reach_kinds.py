@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from textwrap import indent
 from typing import Any
 
 import pytest
 from support.reaching import changed
 
+from durable_nb.engine import syntax
 from durable_nb.engine.reach import reach
 from durable_nb.model.facets import FacetSet
 
@@ -234,3 +237,26 @@ def step():
     assert before in source
     assert reach(cell(source)["step"]) == first
     assert changed(first, reach(cell(source.replace(before, after, 1))["step"]))
+
+
+def test_a_function_is_found_in_whatever_statement_it_stands():
+    """A file without lambdas is looked at by its statements alone, and nothing is missed."""
+    made = "def f{n}(x=1):\n    class C:\n        def m(self): pass\n"
+    blocks = (
+        "if x:\n{0}elif y:\n{1}else:\n{2}",
+        "for i in x:\n{0}else:\n{1}",
+        "while x:\n{0}",
+        "try:\n{0}except A:\n{1}else:\n{2}finally:\n{3}",
+        "try:\n{0}except* A:\n{1}",
+        "with x as y:\n{0}",
+        "match x:\n    case 1:\n{0}",
+        "async def g():\n    async with x:\n{0}    async for i in y:\n{1}",
+        "class D:\n{0}",
+    )
+    for block in blocks:
+        deep = "        " if "case" in block or "async" in block else "    "
+        text = block.format(*(indent(made.format(n=n), deep) for n in range(4)))
+        tree = ast.parse(text)
+        by_statement = list(syntax._qualified(tree, "", syntax._statements))
+        assert by_statement == list(syntax._qualified(tree, "", ast.iter_child_nodes))
+        assert sum(name.endswith(".m") for name, _ in by_statement) == text.count("def m")
