@@ -31,14 +31,18 @@ if TYPE_CHECKING:
     from durable_nb.engine.operated import Operated
     from durable_nb.engine.trajectory import Trajectory
 
-#: So many times as long as a publication took, the next one waits: it takes at most 3 % then.
+#: So many times as long as a publication computed, the next one waits: it takes at most 3 % then.
 _REST: Final = 33
 #: Rows in the tail from which on they are sealed.
 SEAL: Final = 2_000
 #: Rows in one segment at most, so that a run that is published anew is not in memory twice.
 _LARGEST: Final = 20_000
-#: Rows that are made before others get their turn: about 0.2 ms.
+#: Rows that are made before others get their turn, about 0.2 ms, and for how long they get it. To
+#: let go for no time is not enough: who waits needs longer to wake up.
 _AT_ONCE: Final = 4
+_TURN_S: Final = 0.0003
+#: How long this thread has computed so far; what it waits for costs nobody anything.
+_computed: Final = time.thread_time
 _quoted: Final = json.encoder.encode_basestring_ascii
 #: Units of a bill in a dollar.
 _PER_USD: Final = 10**12
@@ -70,24 +74,30 @@ class Publisher:
         self._told: str | None = ""
         self._seen: object = None
         self._not_before = 0.0
+        self._gives_way = False
 
     def keep_up(self) -> None:
         """Publish if there is something new, and the last time is long enough ago."""
         run = self._run
         now = (run.fold.last_seq, frozenset(run.live), len(run.reconcilers))
         if (now != self._seen or run.changed) and self._clock() >= self._not_before:
-            self.publish()
+            self.publish(gives_way=True)
             self._seen = now
 
-    def publish(self) -> None:
-        """Publish what there is now."""
+    def publish(self, *, gives_way: bool = False) -> None:
+        """Publish what there is now.
+
+        Parameters
+        ----------
+        gives_way : bool
+            Steps go on beside it, so that it lets them have the interpreter again and again.
+        """
         with self._one:
-            began = self._clock()
+            self._gives_way, began = gives_way, _computed()
             try:
                 self._publish()
             finally:
-                ended = self._clock()
-                self._not_before = ended + _REST * (ended - began)
+                self._not_before = self._clock() + _REST * (_computed() - began)
 
     def _publish(self) -> None:
         run, operations = self._run, self._run.fold.operations
@@ -171,8 +181,8 @@ class Publisher:
                 row = self._run.fold.operations.state_at(op, row)
             if isinstance(row, OperationState):
                 made += 1
-                if made % _AT_ONCE == 0:
-                    time.sleep(0)
+                if self._gives_way and made % _AT_ONCE == 0:
+                    time.sleep(_TURN_S)
                 row = mirror_row(self._run, row, restless=op in self._restless)
                 self._rows[op] = row
             rows.append(row)

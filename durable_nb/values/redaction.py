@@ -8,6 +8,7 @@ possessive, or consumes what it read, so that time grows in line with the text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 MARK: Final = "[redacted]"
@@ -189,8 +190,13 @@ def redact_tokens(text: str) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a name says that its value is secret, as `db_password` and `apiKey` do."""
-    return _SECRET_NAME.fullmatch(name[-80:]) is not None and (
-        not name.lower().endswith("token") or _CREDENTIAL.search(name[:-5]) is not None
+    return _is_secret_name(name[-80:])
+
+
+@lru_cache(4096)  # the same few keys and columns come again and again
+def _is_secret_name(end: str) -> bool:
+    return _SECRET_NAME.fullmatch(end) is not None and (
+        not end.lower().endswith("token") or _CREDENTIAL.search(end[:-5]) is not None
     )
 
 
