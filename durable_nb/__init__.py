@@ -209,7 +209,7 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
         With a run's own operator verbs: ``status_view, operations, unknown, history, audit,
         report, confirm, deny, invalidate, keep, rerun, approve, reject, signal, accept, grant,
         reconcile, fork, panel``. A live run in another process is shown from its mirror, which is
-        renewed within two seconds of a change, but not before 33 times as long as the last
+        renewed within two seconds of a change, but not before 66 times as long as the last
         renewal took; what is asked of it is done by its owner, which answers within two seconds.
 
     Raises

@@ -82,7 +82,7 @@ def show_(face: Face, name: str, op: str | None, facets: bool) -> int:
     r"""Show a run or one operation; exits 3 if a person is needed.
 
     A run that a kernel holds is shown as its mirror has it: renewed within two seconds of a
-    change, but not before 33 times as long as the last renewal took.
+    change, but not before 66 times as long as the last renewal took.
 
     With --facets it lists what recorded results depend on instead: inputs, code with the helpers
     and constants that it reaches, model, prompt, files. A change of these is noticed on a resume;

@@ -66,7 +66,7 @@ def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     DataFrame
         ``name, run_id, status, version, epoch, completed, incomplete, unknown, usd, tokens,
         opened, updated, folder``. A run that somebody holds is shown as its mirror has it: renewed
-        within two seconds of a change, but not before 33 times as long as the last renewal took.
+        within two seconds of a change, but not before 66 times as long as the last renewal took.
     """
     return sql("SELECT * FROM runs ORDER BY name", store=store)
 

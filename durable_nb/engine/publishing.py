@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from durable_nb.engine.operated import Operated
     from durable_nb.engine.trajectory import Trajectory
 
-#: So many times as long as a publication computed, the next one waits: it takes at most 3 % then.
-_REST: Final = 33
+#: So many times as long as a publication computed, the next one waits. A run at full speed loses
+#: twice of what that is, by sharing the interpreter: 3 %.
+_REST: Final = 66
 #: Rows in the tail from which on they are sealed.
 SEAL: Final = 2_000
 #: Rows in one segment at most, so that a run that is published anew is not in memory twice.

@@ -296,8 +296,8 @@ def test_an_owner_killed_between_a_segment_and_the_tail_leaves_the_last_mirror(t
 # -- pace, locks and previews --------------------------------------------------------------------
 
 
-def test_the_next_publication_waits_33_times_as_long_as_one_computed(tmp_path, monkeypatch):
-    """So that publishing takes at most 3 % of a run's time."""
+def test_the_next_publication_waits_66_times_as_long_as_one_computed(tmp_path, monkeypatch):
+    """So that publishing costs at most 3 % of a run's throughput."""
     tick, begun = Ticks(), []
     monkeypatch.setattr(publishing, "_computed", lambda: run.clock.monotonic())
 
@@ -311,13 +311,13 @@ def test_the_next_publication_waits_33_times_as_long_as_one_computed(tmp_path, m
 
     with tick.open(tmp_path) as run:
         run.reconcilers = Slow(run.reconcilers)
-        for n in range(100):
+        for n in range(200):
             run.step("act", effect="none", key=str(n)).call(act, n)
             tick(1)
             run.publisher.keep_up()
         run.reconcilers = {}
     assert len(begun) > 2
-    assert all(later - earlier >= 34 for earlier, later in pairwise(begun))
+    assert all(later - earlier >= 67 for earlier, later in pairwise(begun))
 
 
 @pytest.mark.slow
