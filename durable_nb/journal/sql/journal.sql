@@ -12,8 +12,8 @@ CREATE TABLE j.main.records (
 )
 
 -- name: create_landing
--- The records of each commit in one value (landing.py), until they move to the table of records.
-CREATE TABLE j.main.landing (batch BLOB)
+-- The records of each commit in one text (landing.py), until they move to the table of records.
+CREATE TABLE j.main.landing (batch VARCHAR)
 
 -- name: insert_meta
 -- Written in the transaction that creates the tables.
@@ -31,9 +31,10 @@ SELECT table_name FROM duckdb_tables() WHERE database_name = 'j' AND schema_name
 -- The largest wins: meta is append-only as well.
 SELECT max(schema_version) FROM j.main.meta
 
--- name: land
--- One commit, autocommitted: the cheapest durable write. SELECT is planned faster than VALUES.
-INSERT INTO j.main.landing SELECT ?
+-- name: prepare_land
+-- One commit, autocommitted: the cheapest durable write. Prepared, it is planned once; what is bound
+-- from Python would be planned anew each time.
+PREPARE land AS INSERT INTO j.main.landing VALUES ($1)
 
 -- name: landed
 -- What has not moved yet, in the order of the commits.
@@ -41,7 +42,7 @@ SELECT batch FROM j.main.landing
 
 -- name: landed_extent
 -- How much of it there is: commits, and bytes.
-SELECT count(*), coalesce(sum(octet_length(batch)), 0)::BIGINT FROM j.main.landing
+SELECT count(*), coalesce(sum(strlen(batch)), 0)::BIGINT FROM j.main.landing
 
 -- name: clear_landing
 -- In the transaction that has put all of it into the table of records.
