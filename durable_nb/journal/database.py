@@ -48,8 +48,6 @@ def connect(path: Path, *, read_only: bool = False) -> duckdb.DuckDBPyConnection
         # Else a fork child that exits checkpoints, unlinks the write-ahead file, and the
         # parent's later commits are lost.
         con.execute("PRAGMA disable_checkpoint_on_shutdown")
-        # What is asked here is so plain that planning it well takes longer than doing it.
-        con.execute("PRAGMA disable_optimizer")
     except BaseException:
         con.close()
         raise

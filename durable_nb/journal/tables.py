@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -174,13 +173,9 @@ def rows_at(con: duckdb.DuckDBPyConnection, seqs: Sequence[int]) -> list[RawRow]
 
 
 def rows_between(con: duckdb.DuckDBPyConnection, first: int, last: int) -> list[RawRow]:
-    """Read neighbours of the table of records, in order: 1,000 of them in about 1.5 ms.
-
-    Over a cursor of its own, which plans: it looks at those blocks only where they can be.
-    """
-    with sparing(con), closing(con.cursor()) as cursor:
-        cursor.execute("PRAGMA enable_optimizer")
-        found = cursor.execute(queries("journal")["between"], {"first": first, "last": last})
+    """Read neighbours of the table of records, in order: 1,000 of them in about 1.5 ms."""
+    with sparing(con):
+        found = con.execute(queries("journal")["between"], {"first": first, "last": last})
         return sorted(found.fetchall())
 
 
