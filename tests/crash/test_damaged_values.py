@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import diskcache
-import duckdb
 import pytest
 from click.testing import CliRunner
 from support.harmed import ONCE, Harmed, flipped, write
 
 from durable_nb.cli import cli
 from durable_nb.journal import Head
+from durable_nb.journal.database import connect
 from durable_nb.journal.head import HeadState
-from durable_nb.journal.rows import START, Row, chain
+from durable_nb.journal.landing import pack
+from durable_nb.journal.rows import START, chain
+from durable_nb.journal.tables import read_rows
 
 pytestmark = pytest.mark.slow  # together they take longer than all the rest
 
@@ -209,15 +211,14 @@ def test_case_59_what_was_planted_in_the_index_is_neither_run_nor_followed(
 
 def plant(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | bytes]) -> None:
     """Change the body of the record that completed `last`, and make head and chain agree."""
-    con = duckdb.connect(":memory:")
-    con.execute(f"ATTACH '{folder / 'journal.duckdb'}' AS j")
-    query = "SELECT seq, op, kind, ts, epoch, body FROM j.main.records ORDER BY seq"
-    rows = [Row(*row) for row in con.execute(query).fetchall()]
+    con = connect(folder / "journal.duckdb")
+    rows = read_rows(con)
     at = next(n for n, r in enumerate(rows) if (r.op, r.kind) == ("last#1", "completed"))
     new = change(json.loads(rows[at].body))
     body = new if isinstance(new, bytes) else json.dumps(new).encode()
     rows[at] = rows[at]._replace(body=body)
-    con.execute("UPDATE j.main.records SET body = ? WHERE seq = ?", [body, rows[at].seq])
+    con.execute("DELETE FROM j.main.landing")  # where a kill has left all of them
+    con.execute("INSERT INTO j.main.landing VALUES (?)", [pack(rows)])
     con.execute("CHECKPOINT j")
     con.close()
     digest = START

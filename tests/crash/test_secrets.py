@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support.child import Bench
+from support.folders import stored
 
 import durable_nb as dnb
 from durable_nb.cli import cli
@@ -145,12 +145,10 @@ def everything_in(folder: Path) -> Iterator[tuple[str, str]]:
         if path.suffix == ".parquet":
             table = pq.read_table(path)
             yield f"{path.name} decoded", f"{table.to_pylist()} {table.schema.metadata}"
-    con = duckdb.connect(":memory:")
-    con.execute(f"ATTACH '{folder / 'journal.duckdb'}' AS j (READ_ONLY)")
-    for row in con.execute("SELECT seq, op, kind, body FROM j.main.records").fetchall():
+    for row in stored(folder):
         yield (
-            f"record {row[0]} {row[1]} {row[2]}",
-            f"{row[1]} {row[3].decode()} {json.loads(row[3])}",
+            f"record {row.seq} {row.op} {row.kind}",
+            f"{row.op} {row.body.decode()} {json.loads(row.body)}",
         )
 
 

@@ -99,8 +99,10 @@ def gap(folder: Path) -> None:
 
 def change_table(folder: Path, statement: str) -> None:
     from durable_nb.journal.database import connect
+    from durable_nb.journal.landing import move
 
     con = connect(folder / "journal.duckdb")
+    move(con)
     con.execute(statement)
     con.execute("CHECKPOINT j")
     con.close()
