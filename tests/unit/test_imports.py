@@ -16,10 +16,12 @@ ALLOWED: Final = frozenset(
         "fcntl",
         "fractions",
         "gc",
+        "msgspec",  # what writes and reads every record
         "signal",
         "ssl",
         "subprocess",
         "sysconfig",
+        "typing_extensions",  # which msgspec brings
         "unicodedata",
         "zoneinfo",
     ]
