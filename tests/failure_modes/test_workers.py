@@ -28,7 +28,7 @@ def test_crashed_runs_indistinguishable_from_long_running(bench: Bench) -> None:
     with bench.start(SLOW, "slow") as slow, bench.start(SLOW, "dead") as dead:
         for child in (slow, dead):
             assert child.first_line() == "begun\n"
-        eventually(lambda: set(dnb.runs(store=bench.store)["status"]) == {"open"})
+        eventually(lambda: list(dnb.runs(store=bench.store)["status"]) == ["open", "open"])
         dead.kill()
         frame = dnb.runs(store=bench.store).set_index("name")
         assert frame.loc["slow", "status"] == "open"
