@@ -163,6 +163,7 @@ class Archive:
             raise self._refused("it is no plain file", "Name the file that export wrote.")
         try:
             self._zip = zipfile.ZipFile(path)
+        # NotImplementedError is zipfile's own: a form of archive that it cannot read
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             raise self._refused(f"it is no zip archive ({error})", _AGAIN) from error
         try:
@@ -265,6 +266,7 @@ class Archive:
         """Tell what zipfile finds damaged as a refusal."""
         try:
             yield
+        # zipfile's own: NotImplementedError for another compression, RuntimeError for a password
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
             raise self._refused(f"it is damaged ({error})", _AGAIN) from error
 

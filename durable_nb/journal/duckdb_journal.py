@@ -20,12 +20,13 @@ from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.landing import Landing
 from durable_nb.journal.pins import Loaded, seal
+from durable_nb.journal.process import THIS
 from durable_nb.journal.rows import (
     START,
     BadRow,
     Row,
     answers,
-    chain,
+    chain_all,
     micros,
     pack_body,
     pack_op,
@@ -67,7 +68,7 @@ class DuckDBJournal:
     def __init__(
         self,
         path: Path,
-        con: duckdb.DuckDBPyConnection,
+        landing: Landing,
         last: Row | None,
         *,
         run: str,
@@ -79,8 +80,8 @@ class DuckDBJournal:
         self.lost: Loss | None = None
         self.recovered: Recovery | None = None
         self.trouble = ""
-        self._landing, self._head, self._clock = Landing(con), head, clock
-        self._pid = os.getpid()
+        self._landing, self._head, self._clock = landing, head, clock
+        self._pid = THIS.pid
         self._durable, self._digest = last.seq if last else 0, START
         self._checkpointed = 0
         self._loaded: Loaded | None = None
@@ -252,9 +253,7 @@ class DuckDBJournal:
         """Bring rows to the disk and move the head; all or nothing."""
         if not rows:
             return
-        digest = self._digest
-        for row in rows:
-            digest = chain(digest, row)
+        digest = chain_all(self._digest, rows)
         try:
             self._insert(rows)
         except BaseException as error:
@@ -353,7 +352,7 @@ class DuckDBJournal:
 
     def _check_process(self) -> None:
         """Refuse in a forked child: two processes on one connection lose records."""
-        if os.getpid() != self._pid:
+        if THIS.pid != self._pid:
             raise RunHeld(
                 self.run,
                 f"process {self._pid}, of which this process is a fork",
@@ -433,7 +432,7 @@ class DuckDBJournal:
         The head was there before the file: one without a head, even an empty one, is in doubt.
         """
         state = self._head.read() if self._head is not None else None
-        self._landing, self._digest = Landing(found.con, *found.landed), found.digest
+        self._digest = found.digest
         self._loaded = Loaded(found.records, found.retired_seqs, found.unfolded)
         if self._head is None:
             return

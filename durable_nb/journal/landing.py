@@ -15,10 +15,12 @@ from typing import Any, Final
 import duckdb
 
 from durable_nb.journal.database import quoted
-from durable_nb.journal.rows import BadRow, RawRow, Row
+from durable_nb.journal.rows import BadRow, Row
 from durable_nb.journal.sql import queries
 from durable_nb.model.outcomes import Kind
 
+#: The table.
+LANDING: Final = "landing"
 #: Commits, and bytes, that may lie here: moving them takes some 50 ms, and an opening reads them.
 MOST_COMMITS: Final = 4096
 MOST_BYTES: Final = 16 << 20
@@ -69,11 +71,14 @@ def append_rows(con: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
     appender.flush()
 
 
-def landed_parts(con: duckdb.DuckDBPyConnection) -> Iterator[list[RawRow]]:
+def landed_parts(con: duckdb.DuckDBPyConnection) -> Iterator[list[Row]]:
     """Give the records that have not moved yet, some at a time."""
-    found = con.execute(queries("journal")["landed"])
+    try:
+        found = con.execute(queries("journal")["landed"])
+    except duckdb.CatalogException:  # version 1 had no such table: an opening adds it
+        return
     while batches := found.fetchmany(_PART):
-        rows: list[RawRow] = [row for (batch,) in batches for row in unpack(batch)]
+        rows = [row for (batch,) in batches for row in unpack(batch)]
         del batches  # before there are more
         yield rows
         rows.clear()
@@ -81,8 +86,7 @@ def landed_parts(con: duckdb.DuckDBPyConnection) -> Iterator[list[RawRow]]:
 
 def landed(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """Give the records that have not moved yet."""
-    batches = con.execute(queries("journal")["landed"]).fetchall()
-    return [row for (batch,) in batches for row in unpack(batch)]
+    return [row for rows in landed_parts(con) for row in rows]
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import held_by
 from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import LOCK_FILE, OwnerInfo, processes_with
-from durable_nb.journal.rows import START, chain
 from durable_nb.journal.tables import read_rows
+from durable_nb.journal.transplant import end_of_rows
 from durable_nb.model.errors import RunHeld
 from durable_nb.model.records import Record
 
@@ -158,14 +158,8 @@ def look(folder: Path, scratch: Path, run: str) -> Looked:
 
 def end_of(path: Path) -> HeadState:
     """Give the last record and the running digest of a copy that nobody has open."""
-    con = connect(path)
-    try:
-        digest, seq = START, 0
-        for row in read_rows(con):
-            digest, seq = chain(digest, row), row.seq
-        return HeadState(seq, digest)
-    finally:
-        con.close()
+    with contextlib.closing(connect(path)) as con:
+        return end_of_rows(read_rows(con))
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int, int]]:

@@ -11,6 +11,7 @@ import duckdb
 from durable_nb.journal.damage import Recovery, copy_aside, recover, refuse_foreign
 from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.journal.head import Head, HeadState
+from durable_nb.journal.landing import Landing
 from durable_nb.journal.rows import START, BadRow
 from durable_nb.journal.tables import count_records, open_tables
 
@@ -70,7 +71,7 @@ def open_journal(
         found = open_tables(path, run, state)
     journal = DuckDBJournal(
         path,
-        found.con,
+        Landing(found.con, *found.landed),
         found.last,
         run=run,
         epoch=epoch,

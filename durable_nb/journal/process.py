@@ -30,4 +30,5 @@ class Process:
 
 #: This one.
 THIS: Final = Process()
-os.register_at_fork(after_in_child=THIS.look)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=THIS.look)

@@ -12,7 +12,7 @@ import duckdb
 
 from durable_nb.journal.database import connect, sparing
 from durable_nb.journal.head import HeadState
-from durable_nb.journal.landing import landed_parts, move
+from durable_nb.journal.landing import LANDING, landed_parts, move, transaction
 from durable_nb.journal.loading import FEW, Sorting
 from durable_nb.journal.pins import read_part
 from durable_nb.journal.rows import (
@@ -80,21 +80,7 @@ def open_tables(
     sql = queries("journal")
     con = connect(path)
     try:
-        tables = tables_in(con)
-        if "meta" in tables:
-            (version,) = con.execute(sql["schema_version"]).fetchone() or (None,)
-            if version is not None and version > SCHEMA_VERSION:
-                raise JournalTooNew(run, version, SCHEMA_VERSION)
-        elif not tables:
-            con.execute("BEGIN")
-            con.execute(sql["create_meta"])
-            con.execute(sql["create_records"])
-            con.execute(sql["create_landing"])
-            con.execute(sql["insert_meta"], {"version": SCHEMA_VERSION})
-            con.execute("COMMIT")
-            con.execute(sql["checkpoint"])
-        if not whole and con.execute(sql["has_pins"]).fetchone():
-            move(con)  # what a pin has retired is told by SQL
+        _make_tables(con, run)
         found = _read(con, head, whole=whole)
         return replace(found, landed=con.execute(sql["landed_extent"]).fetchone() or (0, 0))
     except BaseException:
@@ -102,11 +88,41 @@ def open_tables(
         raise
 
 
+def _make_tables(con: duckdb.DuckDBPyConnection, run: str) -> None:
+    """Make the tables that are not there, and put their version on record.
+
+    To a journal of version 1 an empty table is added. Nothing that is there is touched by that, so
+    no copy is taken first.
+    """
+    sql, tables = queries("journal"), tables_in(con)
+    if "meta" in tables:
+        check_version(con, run)
+    if tables and (LANDING in tables or "records" not in tables):
+        return  # all are there, or it is no journal, which reading it tells
+    with transaction(con):
+        for statement in () if tables else ("create_meta", "create_records"):
+            con.execute(sql[statement])
+        con.execute(sql["create_landing"])
+        con.execute(sql["insert_meta"], {"version": SCHEMA_VERSION})
+    con.execute(sql["checkpoint"])
+
+
+def check_version(con: duckdb.DuckDBPyConnection, run: str) -> None:
+    """Refuse a file that a newer version wrote; raises `JournalTooNew`."""
+    (version,) = con.execute(queries("journal")["schema_version"]).fetchone() or (None,)
+    if version is not None and version > SCHEMA_VERSION:
+        raise JournalTooNew(run, version, SCHEMA_VERSION)
+
+
 def _read(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, whole: bool) -> Found:
     """Read and check all that an opening has to know."""
-    part = None if whole or head is None else read_part(con)
+    has_pins = con.execute(queries("journal")["has_pins"]).fetchone() is not None
+    part = None
+    if has_pins and not whole:
+        move(con)  # what a pin has retired is told by SQL
+        part = None if head is None else read_part(con)
     if part is None or not part.agrees(head):
-        return _read_in_parts(con, head)
+        return _read_in_parts(con, head, has_pins=has_pins)
     digests = _digests(part.begin, part.rows, head)
     return Found(con, records_of(part.rows), part.rows[-1], *digests, part.retired_seqs)
 
@@ -123,13 +139,12 @@ def _digests(
     return chain_all(at_head, rows[until:]), at_head
 
 
-def _read_in_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None) -> Found:
+def _read_in_parts(
+    con: duckdb.DuckDBPyConnection, head: HeadState | None, *, has_pins: bool
+) -> Found:
     """Read and check all records; of the rows only some are held at a time, as they are large."""
-    sql = queries("journal")
-    (count,) = con.execute(sql["count"]).fetchone() or (0,)
-    # a pin takes out what was folded before it
-    long = count > FEW and not con.execute(sql["has_pins"]).fetchone()
-    if not long:
+    (count,) = con.execute(queries("journal")["count"]).fetchone() or (0,)
+    if count <= FEW or has_pins:  # a pin takes out what was folded before it
         return _read_parts(con, head, long=False)
     try:
         with sparing(con):
@@ -157,7 +172,7 @@ def _read_parts(con: duckdb.DuckDBPyConnection, head: HeadState | None, *, long:
     return Found(con, records_of(rows), row, begin.digest, at_head, unfolded=unfolded)
 
 
-def _parts(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[list[RawRow], bool]]:
+def _parts(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[Sequence[RawRow], bool]]:
     """Give all rows, some at a time, and whether they stay where they are."""
     found = con.execute(queries("journal")["all_records"])
     while rows := found.fetchmany(_PART):

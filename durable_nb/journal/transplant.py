@@ -17,22 +17,22 @@ import duckdb
 from durable_nb.journal.archive import sync_folder
 from durable_nb.journal.database import connect
 from durable_nb.journal.head import Head, HeadState
-from durable_nb.journal.landing import append_rows, transaction
+from durable_nb.journal.landing import LANDING, append_rows, transaction
 from durable_nb.journal.pins import seal, unsealed
 from durable_nb.journal.rows import (
     START,
     BadRow,
     Row,
-    chain,
+    chain_all,
     micros,
     pack_body,
     pack_op,
     records_of,
 )
 from durable_nb.journal.sql import queries
-from durable_nb.journal.tables import open_tables, read_rows, tables_in
-from durable_nb.model.errors import JournalDamaged, JournalTooNew
-from durable_nb.model.records import SCHEMA_VERSION, Draft, Record
+from durable_nb.journal.tables import check_version, open_tables, read_rows, tables_in
+from durable_nb.model.errors import JournalDamaged
+from durable_nb.model.records import Draft, Record
 
 
 def foreign_rows(path: Path, run: str) -> list[Row]:
@@ -45,16 +45,13 @@ def foreign_rows(path: Path, run: str) -> list[Row]:
     JournalTooNew
         A newer version wrote it.
     """
-    sql = queries("journal")
     try:
         with contextlib.closing(connect(path)) as con:
-            con.execute(sql["look_only"])
+            con.execute(queries("journal")["look_only"])
             tables = tables_in(con)
-            if tables != {"landing", "meta", "records"}:
+            if tables - {LANDING} != {"meta", "records"}:  # version 1 has not got that one
                 raise BadRow(f"its tables are {', '.join(sorted(tables)) or 'none'}.")
-            (version,) = con.execute(sql["schema_version"]).fetchone() or (None,)
-            if version is not None and version > SCHEMA_VERSION:
-                raise JournalTooNew(run, version, SCHEMA_VERSION)
+            check_version(con, run)
             rows = read_rows(con)
             records_of(rows)
             return rows
@@ -100,10 +97,7 @@ def renumbered(records: Iterable[Record]) -> list[Row]:
 
 def end_of_rows(rows: Sequence[Row]) -> HeadState:
     """Give the place of the last row, and the running digest over all."""
-    digest = START
-    for row in rows:
-        digest = chain(digest, row)
-    return HeadState(len(rows), digest)
+    return HeadState(len(rows), chain_all(START, rows))
 
 
 @contextlib.contextmanager

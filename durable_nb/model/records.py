@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from durable_nb.model.outcomes import Kind
 
-#: Version of the record bodies this code writes; a journal with a larger one is refused.
-SCHEMA_VERSION: Final = 1
+#: Version of the tables and of the record bodies that this code writes; a journal with a larger
+#: one is refused. 2: a commit lands in a table of its own.
+SCHEMA_VERSION: Final = 2
 
 #: The `op` of a record that speaks of the run itself.
 RUN: Final = ""

@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here not in item.path.parents:
             continue
         item.add_marker(pytest.mark.slow)
-        if CHROMIUM is None:
+        if CHROMIUM is None:  # CI installs it, and as root nothing may be skipped there
             item.add_marker(pytest.mark.skip(reason="needs chromium: apt-get install chromium"))
 
 

@@ -42,6 +42,7 @@ with dnb.run("r", store=store) as run:
 
 pytestmark = [
     pytest.mark.slow,
+    # what counts system calls; CI installs it, and as root nothing may be skipped there
     pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace"),
 ]
 

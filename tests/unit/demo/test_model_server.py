@@ -148,7 +148,7 @@ def test_missing_packages_are_named_by_their_pip_commands(monkeypatch):
 
 def test_model_server_without_its_packages_exits_as_called_wrongly():
     """The server itself says the same, and exits with 2."""
-    if not missing_packages(SMOLLM2):
+    if not missing_packages(SMOLLM2):  # nothing is missing that could be told
         pytest.skip("the real model is installed here")
     done = subprocess.run(
         [sys.executable, "-m", "durable_nb.demo.model_server", "--model", SMOLLM2],

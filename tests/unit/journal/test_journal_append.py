@@ -13,7 +13,7 @@ from durable_nb.journal.rows import BadRow, Row, check_chain, pack_op, records_o
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import JournalDamaged, JournalTooNew, JournalUnwritable, RunClosed
 from durable_nb.model.outcomes import Kind
-from durable_nb.model.records import Draft
+from durable_nb.model.records import SCHEMA_VERSION, Draft
 
 NASTY = [
     "",
@@ -131,7 +131,7 @@ def test_a_newer_journal_is_refused_and_left_as_it_is(opened, draft, tmp_path):
     before = state()
     with pytest.raises(JournalTooNew) as refused:
         opened()
-    assert (refused.value.found, refused.value.known) == (99, 1)
+    assert (refused.value.found, refused.value.known) == (99, SCHEMA_VERSION)
     assert state() == before
 
 

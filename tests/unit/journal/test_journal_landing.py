@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_nb.journal import landing
+from durable_nb.journal.database import connect
 from durable_nb.journal.rows import BadRow, Row, check_chain, records_of
+from durable_nb.journal.tables import count_records
+from durable_nb.journal.transplant import foreign_rows
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import Draft
 
@@ -139,3 +142,40 @@ def test_what_a_statement_would_trip_over_lands_as_it_is(opened, text):
     (record,) = again.load()
     assert (record.op, record.body) == (f"s[{text}]#1", {"said": text})
     assert again.lost is None
+
+
+# -- journals of version 1, which had no such table -----------------------------------------------
+
+
+@pytest.fixture
+def old(opened, draft, tmp_path):
+    """A closed journal as version 1 left it."""
+    journal = opened()
+    for n in range(5):
+        journal.append([draft(n)])
+    journal.close()
+    con = connect(tmp_path / "journal.duckdb")
+    con.execute("DROP TABLE j.main.landing")
+    con.execute("UPDATE j.main.meta SET schema_version = 1")
+    con.execute("CHECKPOINT j")
+    con.close()
+    return tmp_path / "journal.duckdb"
+
+
+def test_a_journal_of_version_1_gets_the_table_and_is_read_as_it_was(old, opened, draft):
+    """Nothing is lost or in doubt; from then on older versions refuse it by its number."""
+    journal = opened()
+    assert [r.body["n"] for r in journal.load()] == [0, 1, 2, 3, 4]
+    assert (journal.lost, journal.recovered) == (None, None)
+    journal.append([draft(5)])
+    assert stored(journal, "landing") == 1
+    con = journal._landing.con
+    assert con.execute("SELECT max(schema_version) FROM j.main.meta").fetchone() == (2,)
+    con.close()  # as a kill leaves it
+    assert [r.seq for r in opened().load()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_journal_of_version_1_is_looked_at_and_imported_without_it(old):
+    """What only reads a copy, and an archive of then, need no table that was not there."""
+    assert count_records(old) == 5
+    assert [row.seq for row in foreign_rows(old, "r")] == [1, 2, 3, 4, 5]
