@@ -98,14 +98,7 @@ class OpenRuns:
 OPEN: Final = OpenRuns()
 
 
-def set_frame(frame: Frame | None) -> Frame | None:
-    """Enter a frame in this context; give the one that was there."""
-    before = current_context()
-    _frame.set(frame)
-    return before
-
-
-def put_frame(frame: Frame | None) -> None:
+def set_frame(frame: Frame | None) -> None:
     """Enter a frame in this context, or go back to one."""
     _frame.set(frame)
 

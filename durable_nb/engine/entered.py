@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from durable_nb.engine.block import Block, Managed, held
-from durable_nb.engine.context import Frame, put_frame
+from durable_nb.engine.context import Frame, set_frame
 from durable_nb.engine.drive import Core, adrive, drive
 from durable_nb.engine.meter import Timing
 from durable_nb.engine.recovery import reach
@@ -118,7 +118,7 @@ class Entered(Managed):
         try:
             await self.run.durability.reached()
         except BaseException as stop:
-            put_frame(self._around)
+            set_frame(self._around)
             self._never_began(stop)
             raise
 

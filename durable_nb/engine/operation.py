@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import produced, validation
 from durable_nb.engine.block import Block
-from durable_nb.engine.context import Frame, current_context, put_frame
+from durable_nb.engine.context import Frame, current_context, set_frame
 from durable_nb.engine.drive import Core
 from durable_nb.engine.entered import Entered
 from durable_nb.engine.facets import Code, outgrown
@@ -289,7 +289,7 @@ class Operation(Entered):
                     self.id, options.effect, self._advice, self.time.began, branch=self.branch
                 )
                 self.time.inner, self._around = inner, current_context()
-                put_frame(Frame(run, inner, self, around=self._around))
+                set_frame(Frame(run, inner, self, around=self._around))
         except BaseException as stop:
             self._never_began(stop)
             raise
@@ -312,7 +312,7 @@ class Operation(Entered):
                 raise UnguardedStep(self.id, replayed=True)
             return False
         self.time.ended = self.run.clock.monotonic()
-        put_frame(self._around)
+        set_frame(self._around)
         error = raised
         if error is None and self._value is _MISSING:
             error = StepFailed(

@@ -51,7 +51,8 @@ class Loop:
             self.turn, last = carried.stretch, f"{self._stretches}#{carried.stretch}"
             self.state = recorded_value(run, run.fold.operations[last])
             run.sources.setdefault(last, "record")
-        self._before = set_frame(self._stretch())
+        self._before = current_context()
+        set_frame(self._stretch())
 
     @property
     def id(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from durable_nb import values
 from durable_nb.engine import fanout
 from durable_nb.engine.called import Call
-from durable_nb.engine.context import OPEN, Frame, set_frame
+from durable_nb.engine.context import OPEN, Frame, current_context, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.facets import Code
 from durable_nb.engine.interrupts import InterruptBodies
@@ -277,7 +277,8 @@ class Run(Spellings):
     def __enter__(self) -> Self:
         if not self._blocks:
             self.root.began = self.clock.monotonic()
-        before = set_frame(Frame(self, self.root))
+        before = current_context()
+        set_frame(Frame(self, self.root))
         self._blocks.append((new_block(), before))
         return self
 

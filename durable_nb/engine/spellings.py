@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from durable_nb.engine import calls, fanout
 from durable_nb.engine.compensation import compensate
-from durable_nb.engine.context import Frame, frame_of, set_frame
+from durable_nb.engine.context import Frame, current_context, frame_of, set_frame
 from durable_nb.engine.options import Options
 from durable_nb.engine.pinned import Loop, pinned
 from durable_nb.engine.scope import Scope
@@ -160,7 +160,8 @@ class Spellings(Waits):
             branch=taken if independent else frame.scope.branch,
             within=frame.scope,
         )
-        before = set_frame(Frame(run, inner, frame.operation, frame.lineage, frame))
+        before = current_context()
+        set_frame(Frame(run, inner, frame.operation, frame.lineage, frame))
         try:
             yield
         finally:

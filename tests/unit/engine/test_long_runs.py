@@ -64,6 +64,7 @@ def run(long_run):
         found.close()
 
 
+@pytest.mark.slow
 def test_a_long_run_is_opened_without_its_states_and_they_are_the_same(run):
     """What is folded on first use is what all records prove, and the numbers are theirs."""
     known = unfolded(run)
@@ -111,6 +112,7 @@ def test_a_closed_long_run_can_still_be_asked(run):
         assert len(run.states()) == MANY
 
 
+@pytest.mark.slow
 def test_a_closed_long_run_is_not_read_behind_the_back_of_who_has_it(run):
     """Who holds the run now is named, and so is a file that is not there any more."""
     run.close()

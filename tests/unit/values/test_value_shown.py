@@ -298,6 +298,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @example([[[[1]]]])
 @example([[[[[1]]]]])
