@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -94,6 +95,7 @@ def measure(turns: list[int], rounds: int) -> list[dict[str, Any]]:
             for n in turns:
                 store = folder / "copy"
                 shutil.copytree(folder / f"made-{n}", store)
+                os.sync()  # else the opening's first commit waits for the copy, which is ours
                 done = _child(folder, store, "open", n)
                 if done.returncode:
                     raise RuntimeError(f"the run of {n} turns was not opened: {done.stderr}")
