@@ -18,6 +18,7 @@ from durable_nb.faces import (
     look,
     pausing,
     reporting,
+    running,
     show,
 )
 from durable_nb.faces.judging import run_argument
@@ -159,6 +160,7 @@ def sql(face: Face, query: str) -> int:
 
 
 for _verb in (
+    *running.VERBS,
     *reporting.VERBS,
     *judging.VERBS,
     *deciding.VERBS,

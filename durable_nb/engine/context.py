@@ -61,6 +61,7 @@ class OpenRuns:
     def __init__(self) -> None:
         self._runs: list[Run] = []
         self._reached: dict[str, set[str]] = {}
+        self.called: dict[str, str] = {}  #: what the program calls a run -> its name
         self._lock = threading.Lock()
 
     def add(self, run: Run) -> None:

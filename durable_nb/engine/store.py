@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
-from durable_nb.engine import inbox, packages, recovery, settle
+from durable_nb.engine import inbox, packages, recovery, settle, supervised
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
 from durable_nb.engine.pausing import paused_text
@@ -85,6 +85,9 @@ def open_run(
     decorated steps. `whole` reads what pins have retired as well, and checks it.
     """
     clock, expect = clock or Clock(), tuple(expect)
+    plan = supervised.plan() if role == "runner" else None
+    if plan is not None:
+        name = plan.name_of(name, surroundings.say)
     adopt = None if adopt is None else Adoption(adopt)
     folders.check_name(name)
     root = store_folder(store)
@@ -115,6 +118,8 @@ def open_run(
         lease.release()
         raise
     if role == "runner":
+        if plan is not None:
+            plan.record(run)
         OPEN.add(run)
         set_frame(Frame(run, run.root))
         surroundings.say(_greeting(run, root))

@@ -69,6 +69,8 @@ class Fold:
         `RERUN`. The same change in what follows needs no second answer.
     paused : Mapping or None
         Who paused the run (``actor``), when (``at``) and why (``reason``).
+    submitted : Mapping or None
+        The notebook, and its parameters, that a supervisor executes.
     containers : dict
         Identities that others are below of, and which those are.
     forked : Mapping or None
@@ -94,6 +96,7 @@ class Fold:
     kind: Kind | None = None
     doubted: Mapping[str, Any] | None = None
     paused: Mapping[str, Any] | None = None
+    submitted: Mapping[str, Any] | None = None
     run_id: str = ""
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
@@ -309,6 +312,8 @@ class Fold:
                 self.paused = {**record.body, "at": record.ts}
             case Kind.UNPAUSED:
                 self.paused = None
+            case Kind.SUBMITTED:
+                self.submitted = record.body
             case Kind.GRANTED:
                 self._grant(record.body)
             case Kind.SIGNALLED:

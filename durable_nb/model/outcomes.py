@@ -70,6 +70,7 @@ class Kind(StrEnum):
     FORKED = "forked"  #: it began as a copy of what another run had recorded
     PAUSED = "paused"  #: a person wants nothing new to begin
     UNPAUSED = "unpaused"  #: a person lets it go on
+    SUBMITTED = "submitted"  #: the notebook and the parameters that a supervisor executes
 
 
 #: By what stands in a record: a call of the class takes five times as long.

@@ -1,0 +1,88 @@
+"""What a supervisor tells the kernel that it has started: which run it is for, and of what.
+
+It is a file that only this user can read, named in the environment: a kernel that dies takes
+nothing along, and a child process of the kernel knows as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_nb import values
+from durable_nb.engine.context import OPEN
+from durable_nb.model.outcomes import Kind
+from durable_nb.model.records import RUN, Draft
+
+if TYPE_CHECKING:
+    from durable_nb.engine.run import Run
+
+#: The variable that names the file.
+PLAN: Final = "DURABLE_SUPERVISED"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a kernel was started for.
+
+    Attributes
+    ----------
+    run : str
+        Name of the run.
+    submitted : Mapping
+        The notebook as it was submitted (``path, text, parameters, kernel``).
+    """
+
+    run: str
+    submitted: Mapping[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write it where the kernel finds it, readable by this user only."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            json.dump({"run": self.run, "submitted": dict(self.submitted)}, file)
+
+    def name_of(self, asked: str, say: Callable[[str], None]) -> str:
+        """Give the name of the run that a notebook opens: the first is the one it was started for.
+
+        Another one that it opens beside that keeps its own name.
+        """
+        called = OPEN.called
+        if self.run not in called.values():
+            called[asked] = self.run
+            if asked != self.run:
+                say(f"run {self.run} (the notebook says {asked})")
+        return called.get(asked, asked)
+
+    def record(self, run: Run) -> None:
+        """Keep what is executed, so that the file may change or move."""
+        if run.name != self.run or _is_on_record(run, self.submitted):
+            return
+        body = {**self.submitted, "text": values.encode(self.submitted["text"], run.artifacts)}
+        run.append(Draft(RUN, Kind.SUBMITTED, body))
+
+
+def plan() -> Plan | None:
+    """Read what this process was started for; `None` where no supervisor has started it."""
+    path = os.environ.get(PLAN)
+    if not path:
+        return None
+    said = json.loads(Path(path).read_text("ascii"))
+    return Plan(said["run"], said["submitted"])
+
+
+def submitted_of(run: Run) -> dict[str, Any] | None:
+    """Give what a supervisor executes of a run, as it is on record; `None` of all others."""
+    found = run.fold.submitted
+    if found is None:
+        return None
+    return {**found, "text": values.decode(found["text"], run.artifacts)}
+
+
+def _is_on_record(run: Run, submitted: Mapping[str, Any]) -> bool:
+    found = submitted_of(run)
+    return found is not None and all(found.get(name) == said for name, said in submitted.items())

@@ -1,0 +1,76 @@
+"""What stops a notebook before anything is begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from durable_nb.model.errors import DurableError
+
+
+class NotebookUnusable(DurableError):
+    """A notebook cannot be executed as it is; nothing was begun.
+
+    Attributes
+    ----------
+    path : str
+        Of the notebook.
+    found : str
+        What is wrong with it.
+    advice : str
+        What to do.
+    """
+
+    def __init__(self, path: str, found: str, advice: str) -> None:
+        super().__init__(path, found, advice)
+        self.path, self.found, self.advice = path, found, advice
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.found}. Nothing was begun. {self.advice}"
+
+
+class CrashLoop(DurableError):
+    """One operation has ended several kernels in a row; the run is left as failed.
+
+    Attributes
+    ----------
+    op : str
+        The operation.
+    kernels : int
+        How many kernels.
+    memory : int or None
+        The most memory that the last of them was seen to use, in bytes.
+    """
+
+    def __init__(self, op: str, kernels: int, memory: int | None) -> None:
+        super().__init__(op, kernels, memory)
+        self.op, self.kernels, self.memory = op, kernels, memory
+
+    def __str__(self) -> str:
+        used = f", which used up to {self.memory / 1e6:,.0f} MB" if self.memory else ""
+        return (
+            f"{self.op} has ended {self.kernels} kernels in a row{used}. Nothing more was tried. "
+            "Mend it (less memory, smaller parts), then resume the run."
+        )
+
+
+class RunTaken(DurableError):
+    """A run on record executes something else than what was asked for; nothing was begun.
+
+    Attributes
+    ----------
+    run : str
+        Its name.
+    what : str
+        What differs: ``path`` or ``parameters``.
+    """
+
+    def __init__(self, run: str, what: str, before: Any, now: Any) -> None:
+        super().__init__(run, what, before, now)
+        self.run, self.what, self.before, self.now = run, what, before, now
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run!r} is in use, with another {self.what}: {self.before!r}, and not "
+            f"{self.now!r}. Nothing was begun. Choose another name, or resume it as it is: "
+            f"durable-nb resume {self.run}"
+        )
