@@ -53,6 +53,27 @@ class CrashLoop(DurableError):
         )
 
 
+class NotFinished(DurableError):
+    """A notebook that was executed as a run is not finished.
+
+    Attributes
+    ----------
+    run : str
+        Its name.
+    end : str
+        How it ended.
+    lines : tuple of str
+        Why, and what to do.
+    """
+
+    def __init__(self, run: str, end: str, lines: tuple[str, ...]) -> None:
+        super().__init__(run, end, lines)
+        self.run, self.end, self.lines = run, end, lines
+
+    def __str__(self) -> str:
+        return "\n".join([f"run {self.run}: {self.end}", *self.lines])
+
+
 class RunTaken(DurableError):
     """A run on record executes something else than what was asked for; nothing was begun.
 
@@ -61,7 +82,7 @@ class RunTaken(DurableError):
     run : str
         Its name.
     what : str
-        What differs: ``path`` or ``parameters``.
+        What differs: ``path``, ``parameters`` or ``output``.
     """
 
     def __init__(self, run: str, what: str, before: Any, now: Any) -> None:

@@ -65,6 +65,48 @@ NEVER: Final = Stop()
 
 
 @dataclass(frozen=True, slots=True)
+class Follow:
+    """What whoever looks on is told, in the thread that executes.
+
+    Attributes
+    ----------
+    begins : callable
+        Told the notebook, with its outputs so far, and the index of the cell that begins.
+    shows : callable
+        Told the same of a cell that has shown something, and the output if it is a new one.
+    """
+
+    begins: Callable[[NotebookNode, int], None] = lambda notebook, cell: None
+    shows: Callable[[NotebookNode, int, NotebookNode | None], None] = lambda notebook, cell, out: (
+        None
+    )
+
+
+#: Nobody looks on.
+UNSEEN: Final = Follow()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long is waited for a kernel.
+
+    Attributes
+    ----------
+    start_s : float
+        Seconds for a kernel to start.
+    cell_s : float or None
+        Seconds for a cell; then it is interrupted, as by Ctrl-C. `None` is for ever.
+    """
+
+    start_s: float = 60
+    cell_s: float | None = None
+
+
+#: A minute to start, and no end to a cell.
+PATIENT: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """What became of one pass.
 
@@ -100,6 +142,8 @@ def execute(
     log: IO[str],
     tell: Callable[[int, int], None] = lambda cell, cells: None,
     stop: Stop = NEVER,
+    follow: Follow = UNSEEN,
+    limits: Limits = PATIENT,
 ) -> Pass:
     """Execute all cells in a fresh kernel.
 
@@ -117,8 +161,12 @@ def execute(
         Told the number of the code cell that begins, from 1, and how many there are.
     stop : Stop
         When and how to stop.
+    follow : Follow
+        Who looks on.
+    limits : Limits
+        How long is waited for a kernel.
     """
-    worker = _Worker(submitted, dict(environment), log, tell, stop.wanted)
+    worker = _Worker(submitted, dict(environment), log, tell, stop.wanted, follow, limits)
     worker.start()
     is_told = is_interrupted = False
     try:
@@ -141,6 +189,20 @@ class _Enough(Exception):
     """No further cell is to begin."""
 
 
+class _Client(NotebookClient):  # type: ignore[misc]
+    """Tells what a cell shows while it is at work."""
+
+    shows: Callable[[NotebookNode, int, NotebookNode | None], None]
+
+    def process_message(
+        self, msg: dict[str, Any], cell: NotebookNode, cell_index: int
+    ) -> NotebookNode | None:
+        """Take in one message of the kernel."""
+        output: NotebookNode | None = super().process_message(msg, cell, cell_index)
+        self.shows(self.nb, cell_index, output)
+        return output
+
+
 class _Worker(threading.Thread):
     """Runs the notebook; a thread, because nbclient takes over Ctrl-C in the main one."""
 
@@ -151,19 +213,26 @@ class _Worker(threading.Thread):
         log: IO[str],
         tell: Callable[[int, int], None],
         enough: threading.Event,
+        follow: Follow,
+        limits: Limits,
     ) -> None:
         super().__init__(daemon=True, name="durable_nb notebook")
         self.notebook = notebook = submitted.notebook
-        self._tell, self._enough = tell, enough
+        self._tell, self._enough, self._follow = tell, enough, follow
         self._last = new_code_cell(_FINISH, id="durable-nb-finish")  # type: ignore[no-untyped-call]
         notebook.cells.append(self._last)
         self.manager: Any = AsyncKernelManager(kernel_name=submitted.kernel)
-        self._client = NotebookClient(
-            notebook, km=self.manager, timeout=None, on_cell_start=self._begun
+        self._client = _Client(
+            notebook,
+            km=self.manager,
+            startup_timeout=limits.start_s,
+            timeout=limits.cell_s,
+            interrupt_on_timeout=True,
+            on_cell_start=self._begun,
         )
+        self._client.shows = follow.shows
         self._client.owns_km = True  # so that it also ends the kernel
-        folder = Path(submitted.path).parent
-        self._arguments = {"cwd": str(folder), "env": environment, "stderr": log}
+        self._arguments = {"cwd": str(submitted.works_in), "env": environment, "stderr": log}
         self._error: BaseException | None = None
         self._cell, self._memory, self._pid = 0, 0, 0
         self._code: int | None = None
@@ -177,7 +246,10 @@ class _Worker(threading.Thread):
     def _begun(self, cell: NotebookNode, cell_index: int) -> None:
         if self._enough.is_set():
             raise _Enough
-        if cell is self._last or cell.cell_type != "code":
+        if cell is self._last:
+            return
+        self._follow.begins(self.notebook, cell_index)
+        if cell.cell_type != "code":
             return
         self._cell += 1
         self._tell(self._cell, sum(c.cell_type == "code" for c in self.notebook.cells) - 1)

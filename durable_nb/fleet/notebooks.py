@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,27 +29,36 @@ class Submitted:
     Attributes
     ----------
     path : str
-        Where it was; its folder is where the kernel works.
+        Where it was.
     text : str
-        The notebook file, without outputs.
+        The notebook file, without outputs, with its parameters in it.
     parameters : dict
         Name to a value that JSON carries.
     kernel : str
         The kernel spec that it asks for.
+    folder : str
+        Where the kernel works; "" for the notebook's own folder.
+    output : str
+        The executed notebook whose path gave the run its name; "" for a name that was given.
     """
 
     path: str
     text: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     kernel: str = "python3"
+    folder: str = ""
+    output: str = ""
 
     @property
     def notebook(self) -> NotebookNode:
-        """The notebook that is executed, with its parameters in it."""
+        """The notebook that is executed."""
         made: NotebookNode = nbformat.reads(self.text, as_version=4)  # type: ignore[no-untyped-call]
-        if self.parameters:
-            _inject(made, self.parameters)
         return made
+
+    @property
+    def works_in(self) -> Path:
+        """The folder where the kernel works."""
+        return Path(self.folder) if self.folder else Path(self.path).parent
 
     def as_json(self) -> dict[str, Any]:
         """Give it as a record keeps it."""
@@ -58,6 +67,8 @@ class Submitted:
             "text": self.text,
             "parameters": dict(self.parameters),
             "kernel": self.kernel,
+            "folder": self.folder,
+            "output": self.output,
         }
 
 
@@ -72,18 +83,38 @@ def submit(path: Path, parameters: Mapping[str, Any]) -> Submitted:
     """
     notebook = _read(path)
     kernel = str(notebook.metadata.get("kernelspec", {}).get("name") or "python3")
-    _check_kernel(path, kernel)
-    _check_parameters(path, notebook, parameters)
+    if parameters:
+        _check_parameters(path, notebook, parameters)
+        _inject(notebook, parameters)
+    return snapshot(notebook, Submitted(str(path.resolve()), "", dict(parameters), kernel))
+
+
+def snapshot(notebook: NotebookNode, about: Submitted) -> Submitted:
+    """Keep a notebook that has its parameters in it, as it is executed, without outputs.
+
+    Parameters
+    ----------
+    notebook : NotebookNode
+        It loses its outputs.
+    about : Submitted
+        All but the text.
+
+    Raises
+    ------
+    NotebookUnusable
+        Its kernel is not installed, or a parameter looks like a secret. Nothing was begun.
+    """
+    _check_kernel(about.path, about.kernel)
+    _check_secrets(about.path, about.parameters)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    text = str(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
-    return Submitted(str(path.resolve()), text, dict(parameters), kernel)
+    return replace(about, text=str(nbformat.writes(notebook)))  # type: ignore[no-untyped-call]
 
 
 def submitted_from(said: Mapping[str, Any]) -> Submitted:
     """Give what a record keeps of a run."""
-    return Submitted(said["path"], said["text"], said["parameters"], said["kernel"])
+    return Submitted(**said)
 
 
 def value_of(text: str) -> Any:
@@ -107,22 +138,20 @@ def _read(path: Path) -> NotebookNode:
     return notebook
 
 
-def _check_kernel(path: Path, kernel: str) -> None:
+def _check_kernel(path: str, kernel: str) -> None:
     manager = KernelSpecManager()
     try:
         manager.get_kernel_spec(kernel)
     except NoSuchKernel:
         known = ", ".join(sorted(manager.find_kernel_specs())) or "none"
         raise NotebookUnusable(
-            str(path),
+            path,
             f"its kernel {kernel!r} is not installed here",
             f"Installed: {known}. Install it, or choose another one in the notebook.",
         ) from None
 
 
 def _check_parameters(path: Path, notebook: NotebookNode, given: Mapping[str, Any]) -> None:
-    if not given:
-        return
     cell = _tagged(notebook, PARAMETERS)
     if cell is None:
         raise NotebookUnusable(
@@ -131,15 +160,20 @@ def _check_parameters(path: Path, notebook: NotebookNode, given: Mapping[str, An
             f'Tag the cell that assigns them with "{PARAMETERS}", or leave -p out.',
         )
     known = _assigned(cell.source)
-    for name, value in given.items():
+    for name in given:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise NotebookUnusable(
                 str(path), f"it has no parameter {name!r}", f"Its parameters are: {listed}."
             )
-        if values.redact(f"{name}={json.dumps(value)}") != f"{name}={json.dumps(value)}":
+
+
+def _check_secrets(path: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        text = f"{name}={json.dumps(value)}"
+        if values.redact(text) != text:
             raise NotebookUnusable(
-                str(path),
+                path,
                 f"parameter {name!r} looks like a secret, and parameters are kept on disk",
                 "Hand it over in the environment, and read it with os.environ in a cell.",
             )
@@ -174,10 +208,17 @@ def _assigned(source: str) -> set[str]:
 
 
 def _inject(notebook: NotebookNode, parameters: Mapping[str, Any]) -> None:
-    """Put a cell that assigns the parameters after the one that has their defaults."""
+    """Put a cell that assigns the parameters after their defaults, or in place of an earlier one.
+
+    A notebook that was executed with parameters has one already.
+    """
     lines = [f"{name} = {value!r}" for name, value in parameters.items()]
     source = "\n".join(["# Parameters", *lines])
     made = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
         source, id=INJECTED, metadata={"tags": [INJECTED]}
     )
-    notebook.cells.insert(notebook.cells.index(_tagged(notebook, PARAMETERS)) + 1, made)
+    earlier = _tagged(notebook, INJECTED)
+    if earlier is not None:
+        notebook.cells[notebook.cells.index(earlier)] = made
+    else:
+        notebook.cells.insert(notebook.cells.index(_tagged(notebook, PARAMETERS)) + 1, made)

@@ -21,7 +21,7 @@ from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
 from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.errors import CrashLoop, RunTaken
-from durable_nb.fleet.kernels import Ending, Pass, Stop, execute
+from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted
 from durable_nb.journal import folder as folders
 from durable_nb.model.errors import DurableError
@@ -91,24 +91,35 @@ class Supervisor:
         What is executed.
     store : Path
         Where the run is.
-    output : Path
-        Where the executed notebook is written, after each pass.
+    output : Path or None
+        Where the executed notebook is written, after each pass; `None` for whoever follows it.
     restarts : int
         How many dead kernels are replaced.
     tell : callable
         Told what happens, a line each.
     progress : callable
         Told the number of the cell that begins, and of how many.
+    stop : Stop
+        When and how to stop.
+    follow : Follow
+        Who looks on.
+    limits : Limits
+        How long is waited for a kernel.
+    again : bool
+        Go through a finished run once more: what is recorded comes from the record.
     """
 
     run: str
     submitted: Submitted
     store: Path
-    output: Path
+    output: Path | None
     restarts: int = 5
     tell: Callable[[str], None] = lambda line: None
     progress: Callable[[int, int], None] = lambda cell, cells: None
     stop: Stop = field(default_factory=Stop)
+    follow: Follow = UNSEEN
+    limits: Limits = PATIENT
+    again: bool = False
     _paused: bool = False
     _kernels: int = 0
     _deaths: int = 0
@@ -141,12 +152,14 @@ class Supervisor:
             asked = _for_a_person(run)
         if before is not None:
             now = self.submitted.as_json()
-            for what in ("path", "parameters"):
+            if not (before.get("output") and now["output"]):  # one of them was given its name
+                before["output"] = now["output"]
+            for what in ("path", "parameters", "output"):
                 if before[what] != now[what]:
                     raise RunTaken(self.run, what, before[what], now[what])
             if before["text"] != now["text"]:
                 self.tell(f"{self.submitted.path} has changed since run {self.run} was begun")
-        if status == RunStatus.FINISHED:
+        if status == RunStatus.FINISHED and not self.again:
             return Report(self.run, End.FINISHED, why="it was finished before")
         return self._needs(asked) if asked else None
 
@@ -159,11 +172,20 @@ class Supervisor:
         environment = {**os.environ, PLAN: str(plan), "DURABLE_STORE": str(self.store)}
         with (plan.parent / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
             stop = replace(self.stop, begin=self._pause)
-            found = execute(self.submitted, environment, log=log, tell=self.progress, stop=stop)
+            found = execute(
+                self.submitted,
+                environment,
+                log=log,
+                tell=self.progress,
+                stop=stop,
+                follow=self.follow,
+                limits=self.limits,
+            )
             if found.ending is Ending.DIED:
                 log.seek(0)
                 found = replace(found, lines=tuple(log.read().splitlines()[-_LOG_LINES:]))
-        _write(found.notebook, self.output)
+        if self.output is not None:
+            _write(found.notebook, self.output)
         return found
 
     def _pause(self) -> None:
