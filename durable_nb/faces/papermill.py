@@ -126,7 +126,7 @@ class DurableEngine:
         base = _started_in()
         with chdir(str(base)):
             named = store or os.environ.get(folders.STORE_VARIABLE) or None
-            place = _Place(stores.store_folder(named).absolute(), store is not None)
+            root = stores.store_folder(named).absolute()
         submitted = _submitted(nb, kernel_name, input_path, "" if given else output, base)
         name = given or _name_from(output, submitted.path)
         folders.check_name(name)
@@ -141,7 +141,7 @@ class DurableEngine:
         supervisor = Supervisor(
             name,
             submitted,
-            place.store,
+            root,
             None,
             restarts,
             tell=lambda line: logger.warning(f"{name}: {line}"),
@@ -151,8 +151,8 @@ class DurableEngine:
             again=True,
         )
         with contextlib.ExitStack() as at_last:
-            at_last.callback(copy.end)
             at_last.enter_context(_stopped_by_signals(stop, logger))
+            at_last.callback(copy.end)
             try:
                 report = supervisor.supervise()
             except RunTaken as taken:
@@ -161,17 +161,17 @@ class DurableEngine:
             except BaseException:
                 copy.fail(None)
                 raise
-            problem = _problem(place, report, execution_timeout)
+            problem = _problem(_Place(root, store is not None), report, execution_timeout)
             if problem and not copy.fail(problem):
                 raise problem
         return nb
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Place:
     """The store, for the lines that settle something."""
 
-    store: Path
+    store: Path | None
     store_named: bool
 
 
@@ -235,12 +235,11 @@ class _Copy:
         index = self._place(problem)
         if index is None:
             return False
+        self._complete()
         cell = self._notebook.cells[index]
         if problem is not None:
             _show(cell, problem)
-        if self._manager is not None:
-            self._manager.cell_exception(cell, cell_index=index)
-            self._complete()
+        self._manager.cell_exception(cell, cell_index=index)
         return True
 
     def end(self) -> None:
@@ -366,7 +365,7 @@ def _problem(place: _Place, report: Report, timeout: float | None) -> NotFinishe
     if report.end is End.FINISHED:
         return None
     lines = [report.why] if report.why else []
-    if timeout and "KeyboardInterrupt" in report.why:
+    if timeout:
         lines.append(f"A cell is interrupted after {timeout} s (the execution time-out).")
     for line in lines_for(place, report.run, report.questions):
         lines += [f"  {line.question}", f"    {line.line}"]

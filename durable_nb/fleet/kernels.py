@@ -189,7 +189,7 @@ class _Enough(Exception):
     """No further cell is to begin."""
 
 
-class _Client(NotebookClient):  # type: ignore[misc]
+class _Client(NotebookClient):
     """Tells what a cell shows while it is at work."""
 
     shows: Callable[[NotebookNode, int, NotebookNode | None], None]
@@ -225,6 +225,7 @@ class _Worker(threading.Thread):
         self._client = _Client(
             notebook,
             km=self.manager,
+            kernel_name=submitted.kernel,
             startup_timeout=limits.start_s,
             timeout=limits.cell_s,
             interrupt_on_timeout=True,

@@ -159,8 +159,10 @@ class Supervisor:
                     raise RunTaken(self.run, what, before[what], now[what])
             if before["text"] != now["text"]:
                 self.tell(f"{self.submitted.path} has changed since run {self.run} was begun")
-        if status == RunStatus.FINISHED and not self.again:
-            return Report(self.run, End.FINISHED, why="it was finished before")
+        if status == RunStatus.FINISHED:
+            if not self.again:
+                return Report(self.run, End.FINISHED, why="it was finished before")
+            self.tell("it was finished before: what is on record is shown, and not done again")
         return self._needs(asked) if asked else None
 
     def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Report:
