@@ -28,8 +28,8 @@ from durable_nb.model.outcomes import Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Record
 from durable_nb.model.state import OperationState
 
-#: Records of the run that speak of the original itself: its birth, its owners, its folder, and
-#: whether a person wants it to stand still.
+#: Records of the run that speak of the original itself: its birth, its owners, its folder, its
+#: supervisor, and whether a person wants it to stand still.
 _ITS_OWN: Final = frozenset(
     {
         Kind.BORN,
@@ -41,6 +41,8 @@ _ITS_OWN: Final = frozenset(
         Kind.ADOPTED,
         Kind.PAUSED,
         Kind.UNPAUSED,
+        Kind.DIED,
+        Kind.SUBMITTED,
     }
 )
 #: Records of the run that came from outside at their moment: a fork of an earlier one awaits them.

@@ -282,6 +282,8 @@ class Operation(Entered):
                 intended = Draft(self.id, Kind.INTENDED, body)
                 run.append(*self.definition(), intended, lazy=rides or self._awaits)
                 self._unproven = self._awaits and not rides
+                if run.begun is not None:
+                    run.begun(self.id, self.attempt)
                 self._parent.retried(self.id)
                 self.source = run.sources[self.id] = "ran"
                 self.time.began = run.clock.monotonic()

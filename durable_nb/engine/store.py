@@ -119,7 +119,7 @@ def open_run(
         raise
     if role == "runner":
         if plan is not None:
-            plan.record(run)
+            plan.attend(run)
         OPEN.add(run)
         set_frame(Frame(run, run.root))
         surroundings.say(_greeting(run, root))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The variable that names the file.
 PLAN: Final = "DURABLE_SUPERVISED"
+#: Beside it: the operations that this kernel has begun, a line each.
+_BEGUN: Final = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,12 @@ class Plan:
                 say(f"run {self.run} (the notebook says {asked})")
         return called.get(asked, asked)
 
-    def record(self, run: Run) -> None:
-        """Keep what is executed, so that the file may change or move."""
-        if run.name != self.run or _is_on_record(run, self.submitted):
+    def attend(self, run: Run) -> None:
+        """Let the supervisor see what begins, and keep what is executed: its file may change."""
+        if run.name != self.run:
+            return
+        run.begun = _noting(Path(os.environ[PLAN]))
+        if _is_on_record(run, self.submitted):
             return
         body = {**self.submitted, "text": values.encode(self.submitted["text"], run.artifacts)}
         run.append(Draft(RUN, Kind.SUBMITTED, body))
@@ -86,3 +91,29 @@ def submitted_of(run: Run) -> dict[str, Any] | None:
 def _is_on_record(run: Run, submitted: Mapping[str, Any]) -> bool:
     found = submitted_of(run)
     return found is not None and all(found.get(name) == said for name, said in submitted.items())
+
+
+def _noting(plan_file: Path) -> Callable[[str, int], None]:
+    """Give what notes an attempt of an operation as it begins.
+
+    An intent that rides with the next commit is lost with the kernel. What was written to a file
+    outlives the process, without a sync.
+    """
+    how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    fd = os.open(plan_file.with_name(_BEGUN), how, 0o600)
+
+    def note(op: str, attempt: int) -> None:
+        os.write(fd, json.dumps([op, attempt]).encode("ascii") + b"\n")
+
+    return note
+
+
+def begun(plan_file: Path) -> dict[str, int]:
+    """Give the operations that the kernel of a plan has begun, with the attempt; forget them."""
+    path = plan_file.with_name(_BEGUN)
+    try:
+        lines = path.read_text("ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    path.unlink()
+    return dict(json.loads(line) for line in lines if line.endswith("]"))

@@ -125,6 +125,8 @@ class Trajectory:
         What this opening spent on checkpointing, and what its replays saved.
     role : str
         ``runner`` executes, ``operator`` settles, ``reader`` looks.
+    begun : callable or None
+        Told each operation and its attempt as it begins: a dead kernel cannot say what it was at.
     """
 
     def __init__(
@@ -155,6 +157,7 @@ class Trajectory:
         self.previews: dict[str, tuple[int, str]] = {}
         self.on_change = on_change
         self.headline, self.copied = "", False
+        self.begun: Callable[[str, int], None] | None = None
         self.artifacts = artifacts
         self._journal = journal
         self.durability = Durability(journal.flush)

@@ -33,23 +33,24 @@ class CrashLoop(DurableError):
 
     Attributes
     ----------
-    op : str
-        The operation.
+    ops : tuple of str
+        The operation; several where they were at work together each time.
     kernels : int
         How many kernels.
     memory : int or None
         The most memory that the last of them was seen to use, in bytes.
     """
 
-    def __init__(self, op: str, kernels: int, memory: int | None) -> None:
-        super().__init__(op, kernels, memory)
-        self.op, self.kernels, self.memory = op, kernels, memory
+    def __init__(self, ops: tuple[str, ...], kernels: int, memory: int | None) -> None:
+        super().__init__(ops, kernels, memory)
+        self.ops, self.kernels, self.memory = ops, kernels, memory
 
     def __str__(self) -> str:
+        what = self.ops[0] if len(self.ops) == 1 else f"one of {', '.join(self.ops)}"
         used = f", which used up to {self.memory / 1e6:,.0f} MB" if self.memory else ""
         return (
-            f"{self.op} has ended {self.kernels} kernels in a row{used}. Nothing more was tried. "
-            "Mend it (less memory, smaller parts), then resume the run."
+            f"{what} has ended {self.kernels} kernels in a row{used}. Nothing more is tried by "
+            "itself. Mend it (less memory, smaller parts), then resume the run."
         )
 
 

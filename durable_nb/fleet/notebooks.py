@@ -19,7 +19,10 @@ from durable_nb.fleet.errors import NotebookUnusable
 #: As papermill has it, so that a notebook works with both.
 PARAMETERS: Final = "parameters"
 INJECTED: Final = "injected-parameters"
-_NOTHING: Final = "Nothing was begun."
+#: What nbformat raises for files that are not what they should be.
+_UNREADABLE: Final = (
+    OSError, ValueError, TypeError, AttributeError, KeyError, nbformat.ValidationError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def _read(path: Path) -> NotebookNode:
         nbformat.validate(notebook)
     except FileNotFoundError:
         raise NotebookUnusable(str(path), "it is not there", "Is the path right?") from None
-    except (OSError, ValueError, nbformat.ValidationError) as problem:
+    except _UNREADABLE as problem:
         why = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         advice = "Open and save it in Jupyter, which repairs what can be repaired."
         raise NotebookUnusable(str(path), f"it is no notebook ({why})", advice) from problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,10 +16,11 @@ import nbformat
 from durable_nb.engine.questions import Question
 from durable_nb.engine.run import Run
 from durable_nb.engine.store import open_run
-from durable_nb.engine.supervised import PLAN, Plan, submitted_of
+from durable_nb.engine.supervised import PLAN, Plan, begun, submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
 from durable_nb.fleet.claim import claimed
+from durable_nb.fleet.deaths import how_it_ended, record_death
 from durable_nb.fleet.errors import CrashLoop, RunTaken
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted
@@ -28,8 +29,6 @@ from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
 from durable_nb.model.state import OperationState
 
-#: So many kernels in a row that one operation ends: then it is left alone.
-CRASH_LOOP: Final = 3
 #: Seconds between two looks whether what is waited for has come.
 _LOOK_S: Final = 0.5
 #: What the cell ends with that waits for what needs no person here.
@@ -123,7 +122,6 @@ class Supervisor:
     _paused: bool = False
     _kernels: int = 0
     _deaths: int = 0
-    _ended_by: dict[str, int] = field(default_factory=dict)
 
     def supervise(self) -> Report:
         """Go on until the run is finished, a person is needed, or it has failed.
@@ -140,7 +138,7 @@ class Supervisor:
             plan = Path(at) / "plan.json"
             Plan(self.run, self.submitted.as_json()).save(plan)
             while report is None:
-                report = self._judge(self._pass(plan))
+                report = self._judge(self._pass(plan), begun(plan))
             return replace(report, kernels=self._kernels, deaths=self._deaths)
 
     def _before(self) -> Report | None:
@@ -206,7 +204,7 @@ class Supervisor:
             with open_run(self.run, store=self.store, role="operator", surroundings=QUIET) as run:
                 run.unpause(_WHY_PAUSED)
 
-    def _judge(self, found: Pass) -> Report | None:
+    def _judge(self, found: Pass, started: Mapping[str, int]) -> Report | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
         self._unpause()
         if found.ending is Ending.BROKEN_OFF:
@@ -214,40 +212,44 @@ class Supervisor:
         if not self._exists():
             if found.ending is Ending.FINISHED:
                 return Report(self.run, End.FAILED, why="the notebook opens no run")
-            why = _how(found) if found.ending is Ending.DIED else f"{found.error} in a cell"
+            why = how_it_ended(found) if found.ending is Ending.DIED else f"{found.error} in a cell"
             return Report(
                 self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
             )
-        with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
+        died = found.ending is Ending.DIED
+        role = "operator" if died else "reader"
+        with open_run(self.run, store=self.store, role=role, surroundings=QUIET) as run:
+            loop = record_death(run, found, started) if died else None
             asked = _for_a_person(run)
             pending = [s for s in run.states() if s.is_pending]
-            at_work = [s.id for s in run.states() if s.kind is Kind.INTENDED and s.wait is None]
         if asked:
             return self._needs(asked, found.lines)
         if found.ending is Ending.FINISHED:
             return Report(self.run, End.FINISHED)
-        if found.ending is Ending.DIED:
-            return self._after_death(found, at_work)
+        if died:
+            return self._after_death(found, loop)
         if pending and found.error in _WAITING:
             return self._wait(pending)
         why = f"cell {found.cell} ended with {found.error}"
         return Report(self.run, End.FAILED, why=why, lines=found.lines)
 
-    def _after_death(self, found: Pass, at_work: Sequence[str]) -> Report | None:
+    def _after_death(self, found: Pass, loop: CrashLoop | None) -> Report | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
         self._deaths += 1
-        self._ended_by = {op: self._ended_by.get(op, 0) + 1 for op in at_work}
-        for op, times in self._ended_by.items():
-            if times >= CRASH_LOOP:
-                loop = CrashLoop(op, times, found.memory)
-                parked = open_run(self.run, store=self.store, surroundings=QUIET)
-                parked.close(Kind.FAILED, loop)
-                return Report(self.run, End.FAILED, why=str(loop))
+        if loop is not None:
+            self._park(loop)
+            return Report(self.run, End.FAILED, why=str(loop))
+        how = how_it_ended(found)
         if self._deaths > self.restarts:
-            why = f"{self._deaths} kernels have died ({_how(found)})"
+            why = f"{self._deaths} kernels have died ({how}), and --restarts allows no more"
             return Report(self.run, End.FAILED, why=why)
-        self.tell(f"kernel {self._kernels} died ({_how(found)}); starting another one")
+        self.tell(f"kernel {self._kernels} died ({how}); starting another one")
         return None
+
+    def _park(self, why: DurableError) -> None:
+        """Leave the run as failed, with the reason on record."""
+        parked = open_run(self.run, store=self.store, surroundings=QUIET)
+        parked.close(Kind.FAILED, why)
 
     def _wait(self, pending: Sequence[OperationState]) -> Report | None:
         """Wait for a timer or a signal, with no kernel."""
@@ -272,15 +274,6 @@ class Supervisor:
 def _for_a_person(run: Run) -> tuple[Question, ...]:
     """List what waits for a person; a signal may come from anywhere."""
     return tuple(q for q in run.status_view().questions if q.verb != _SIGNAL)
-
-
-def _how(found: Pass) -> str:
-    """Say how a kernel ended."""
-    code = found.exit_code
-    used = f", at {found.memory / 1e6:,.0f} MB" if found.memory else ""
-    if code is None:
-        return f"no exit code is known{used}"
-    return (f"signal {-code}" if code < 0 else f"exit code {code}") + used
 
 
 def _write(notebook: Any, path: Path) -> None:

@@ -71,6 +71,8 @@ class Fold:
         Who paused the run (``actor``), when (``at``) and why (``reason``).
     submitted : Mapping or None
         The notebook, and its parameters, that a supervisor executes.
+    deaths : list of Mapping
+        The kernels that a supervisor saw die since the run last failed: what was ``at_work``.
     containers : dict
         Identities that others are below of, and which those are.
     forked : Mapping or None
@@ -97,6 +99,7 @@ class Fold:
     doubted: Mapping[str, Any] | None = None
     paused: Mapping[str, Any] | None = None
     submitted: Mapping[str, Any] | None = None
+    deaths: list[Mapping[str, Any]] = field(default_factory=list)
     run_id: str = ""
     folder_id: Sequence[int] | None = None
     last_seq: int = 0
@@ -295,6 +298,8 @@ class Fold:
                     self.openings[-1] = replace(self.openings[-1], closed=True)
                 if executing and not (record.kind is Kind.CLOSED and self.kind is Kind.FINISHED):
                     self.kind = record.kind
+                    if record.kind is Kind.FAILED:
+                        self.deaths = []
             case _:
                 self._learn(record)
 
@@ -314,6 +319,8 @@ class Fold:
                 self.paused = None
             case Kind.SUBMITTED:
                 self.submitted = record.body
+            case Kind.DIED:
+                self.deaths.append(record.body)
             case Kind.GRANTED:
                 self._grant(record.body)
             case Kind.SIGNALLED:

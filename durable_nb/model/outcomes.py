@@ -70,6 +70,7 @@ class Kind(StrEnum):
     FORKED = "forked"  #: it began as a copy of what another run had recorded
     PAUSED = "paused"  #: a person wants nothing new to begin
     UNPAUSED = "unpaused"  #: a person lets it go on
+    DIED = "died"  #: a kernel that executed it is gone, with what was at work
     SUBMITTED = "submitted"  #: the notebook and the parameters that a supervisor executes
 
 

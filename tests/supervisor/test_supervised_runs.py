@@ -61,8 +61,8 @@ def test_an_effect_in_doubt_needs_a_person_and_is_told_with_the_lines_that_settl
 
     assert (code, said["end"], said["kernels"]) == (3, "person needed", 1)
     assert [line["line"] for line in said["open"]] == [
-        "durable-nb confirm r 'pay#1' '…'",
-        "durable-nb deny r 'pay#1'",
+        "durable-nb confirm r 'pay#1' '{\"id\": …}' --evidence \"…\"",
+        "durable-nb deny r 'pay#1' --evidence \"…\"",
     ]
     code, said = desk.run(notebook)  # it does not even start a kernel
     assert (code, said["kernels"]) == (3, 0)

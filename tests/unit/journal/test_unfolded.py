@@ -87,6 +87,7 @@ _OF_RUN = [
     (Kind.OPENED, {"role": "runner", "terms": {"version": "2"}}),
     (Kind.SIGNALLED, {"name": "go", "result": "1"}),
     (Kind.PAUSED, {"actor": "me"}),
+    (Kind.DIED, {"at_work": {"a#1": 0}, "reason": "signal 9"}),
     (Kind.CLOSED, {}),
 ]
 _OPERATIONS = st.tuples(
