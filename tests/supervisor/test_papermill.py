@@ -256,7 +256,7 @@ def test_what_papermill_is_told_of_kernels_and_output_holds(mill):
     """The working folder, the time for a cell, the log and the file for what is printed."""
     (mill.folder / "there").mkdir()
     notebook = mill.notebook(
-        "import pathlib, time\nprint(f'in {pathlib.Path.cwd().name}')", "time.sleep(60)"
+        "import pathlib, time\nprint(f'in {pathlib.Path.cwd().name}')", "time.sleep(20)"
     )
     options = (
         "--cwd",
