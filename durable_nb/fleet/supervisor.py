@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,10 @@ from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
 from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.deaths import how_it_ended, record_death
-from durable_nb.fleet.errors import CrashLoop, RunTaken
+from durable_nb.fleet.differences import differences, refuse_another, refuse_homeless
+from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import Ending, Pass, Stop, execute
-from durable_nb.fleet.notebooks import Submitted
+from durable_nb.fleet.notebooks import Submitted, submitted_from
 from durable_nb.journal import folder as folders
 from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
@@ -108,7 +110,6 @@ class Supervisor:
     tell: Callable[[str], None] = lambda line: None
     progress: Callable[[int, int], None] = lambda cell, cells: None
     stop: Stop = field(default_factory=Stop)
-    _paused: bool = False
     _kernels: int = 0
     _deaths: int = 0
 
@@ -134,16 +135,15 @@ class Supervisor:
         """Look at what is on record before a kernel is started."""
         if not self._exists():
             return None
-        with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
-            before, status = submitted_of(run), run.status()
-            asked = _for_a_person(run)
-        if before is not None:
-            now = self.submitted.as_json()
-            for what in ("path", "parameters"):
-                if before[what] != now[what]:
-                    raise RunTaken(self.run, what, before[what], now[what])
-            if before["text"] != now["text"]:
-                self.tell(f"{self.submitted.path} has changed since run {self.run} was begun")
+        self._unpause()
+        with self._held("reader") as run:
+            said, status, asked = submitted_of(run), run.status(), _for_a_person(run)
+            before = None if said is None else submitted_from(said)
+            refuse_homeless(self.submitted)
+            refuse_another(self.run, before, self.submitted, status)
+            found = differences(run, self.submitted, before)
+        for line in found if status != RunStatus.FINISHED else ():
+            self.tell(line)
         if status == RunStatus.FINISHED:
             return Report(self.run, End.FINISHED, why="it was finished before")
         return self._needs(asked) if asked else None
@@ -166,19 +166,23 @@ class Supervisor:
 
     def _pause(self) -> None:
         """Let nothing new begin in the run; it goes on again as the kernel has ended."""
-        try:
+        # No run yet, or paused already: then it is enough that the next cell does not begin.
+        with contextlib.suppress(DurableError):
             watch(self.run, store=self.store, surroundings=QUIET).pause(_WHY_PAUSED)
-            self._paused = True
-        except (
-            DurableError
-        ):  # it has no run yet, or is paused already: the next cell does not begin
-            pass
 
     def _unpause(self) -> None:
-        if self._paused:
-            self._paused = False
-            with open_run(self.run, store=self.store, role="operator", surroundings=QUIET) as run:
+        """Take back a pause of a supervisor: this one, or one that was killed before it could."""
+        if not self._exists():
+            return
+        with self._held("reader") as run:
+            paused = run.fold.paused
+        if paused is not None and paused["reason"] == _WHY_PAUSED:
+            with self._held("operator") as run:
                 run.unpause(_WHY_PAUSED)
+
+    def _held(self, role: str) -> Run:
+        """Hold the run, between two kernels."""
+        return open_run(self.run, store=self.store, role=role, surroundings=QUIET)
 
     def _judge(self, found: Pass, started: Mapping[str, int]) -> Report | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
@@ -194,7 +198,7 @@ class Supervisor:
             )
         died = found.ending is Ending.DIED
         role = "operator" if died else "reader"
-        with open_run(self.run, store=self.store, role=role, surroundings=QUIET) as run:
+        with self._held(role) as run:
             loop = record_death(run, found, started) if died else None
             asked = _for_a_person(run)
             pending = [s for s in run.states() if s.is_pending]
@@ -224,8 +228,7 @@ class Supervisor:
 
     def _park(self, why: DurableError) -> None:
         """Leave the run as failed, with the reason on record."""
-        parked = open_run(self.run, store=self.store, surroundings=QUIET)
-        parked.close(Kind.FAILED, why)
+        self._held("runner").close(Kind.FAILED, why)
 
     def _wait(self, pending: Sequence[OperationState]) -> Report | None:
         """Wait for a timer or a signal, with no kernel."""
@@ -236,9 +239,7 @@ class Supervisor:
         while not self.stop.wanted.wait(_LOOK_S):
             if due and datetime.now(UTC) >= min(due):
                 return None
-            with open_run(  # which applies what has been sent
-                self.run, store=self.store, role="operator", surroundings=QUIET
-            ) as run:
+            with self._held("operator") as run:  # which applies what has been sent
                 if not all(s.is_pending for s in run.states() if s.id in names):
                     return None
         return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
