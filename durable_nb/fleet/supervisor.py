@@ -51,14 +51,18 @@ class End(StrEnum):
     BROKEN_OFF = "broken off"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a run.
+@dataclass(frozen=True, slots=True, repr=False)
+class Supervised:
+    """What became of a run that was executed without a front end.
 
     Attributes
     ----------
     run : str
         Its name.
+    end : End
+        ``finished``, ``person needed``, ``failed`` or ``broken off``.
+    notebook : Path or None
+        The executed notebook, if one was written.
     kernels : int
         How many were started.
     deaths : int
@@ -78,6 +82,25 @@ class Report:
     why: str = ""
     questions: tuple[Question, ...] = ()
     lines: tuple[str, ...] = ()
+    notebook: Path | None = None
+
+    def to_text(self) -> str:
+        """Tell how it stands, and the Python lines that settle what waits for a person."""
+        died = f", of which {self.deaths} died" if self.deaths else ""
+        found = [f"run {self.run}: {self.end} ({self.kernels} kernels{died})"]
+        if self.why:
+            found.append(f"why: {self.why}")
+        if self.questions:
+            found.append(
+                f"settle it with run = dnb.watch({self.run!r}), then dnb.resume({self.run!r}):"
+            )
+        for question in self.questions:
+            found += [f"  {question.text}", f"    {question.line(self.run)}"]
+        if self.notebook is not None:
+            found.append(f"notebook: {self.notebook.name}")
+        return "\n".join(found)
+
+    __str__ = __repr__ = to_text
 
 
 @dataclass(slots=True)
@@ -107,13 +130,13 @@ class Supervisor:
     store: Path
     output: Path
     restarts: int = 5
-    tell: Callable[[str], None] = lambda line: None
+    tell: Callable[[str], object] = lambda line: None
     progress: Callable[[int, int], None] = lambda cell, cells: None
     stop: Stop = field(default_factory=Stop)
     _kernels: int = 0
     _deaths: int = 0
 
-    def supervise(self) -> Report:
+    def supervise(self) -> Supervised:
         """Go on until the run is finished, a person is needed, or it has failed.
 
         Raises
@@ -129,9 +152,10 @@ class Supervisor:
             Plan(self.run, self.submitted.as_json()).save(plan)
             while report is None:
                 report = self._judge(self._pass(plan), begun(plan))
-            return replace(report, kernels=self._kernels, deaths=self._deaths)
+            written = self.output if self.output.exists() else None
+            return replace(report, kernels=self._kernels, deaths=self._deaths, notebook=written)
 
-    def _before(self) -> Report | None:
+    def _before(self) -> Supervised | None:
         """Look at what is on record before a kernel is started."""
         if not self._exists():
             return None
@@ -145,11 +169,13 @@ class Supervisor:
         for line in found if status != RunStatus.FINISHED else ():
             self.tell(line)
         if status == RunStatus.FINISHED:
-            return Report(self.run, End.FINISHED, why="it was finished before")
+            return Supervised(self.run, End.FINISHED, why="it was finished before")
         return self._needs(asked) if asked else None
 
-    def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Report:
-        return Report(self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines)
+    def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Supervised:
+        return Supervised(
+            self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines
+        )
 
     def _pass(self, plan: Path) -> Pass:
         """Execute the notebook once, in a kernel of its own."""
@@ -184,16 +210,16 @@ class Supervisor:
         """Hold the run, between two kernels."""
         return open_run(self.run, store=self.store, role=role, surroundings=QUIET)
 
-    def _judge(self, found: Pass, started: Mapping[str, int]) -> Report | None:
+    def _judge(self, found: Pass, started: Mapping[str, int]) -> Supervised | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
         self._unpause()
         if found.ending is Ending.BROKEN_OFF:
-            return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
+            return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
         if not self._exists():
             if found.ending is Ending.FINISHED:
-                return Report(self.run, End.FAILED, why="the notebook opens no run")
+                return Supervised(self.run, End.FAILED, why="the notebook opens no run")
             why = how_it_ended(found) if found.ending is Ending.DIED else f"{found.error} in a cell"
-            return Report(
+            return Supervised(
                 self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
             )
         died = found.ending is Ending.DIED
@@ -205,24 +231,24 @@ class Supervisor:
         if asked:
             return self._needs(asked, found.lines)
         if found.ending is Ending.FINISHED:
-            return Report(self.run, End.FINISHED)
+            return Supervised(self.run, End.FINISHED)
         if died:
             return self._after_death(found, loop)
         if pending and found.error in _WAITING:
             return self._wait(pending)
         why = f"cell {found.cell} ended with {found.error}"
-        return Report(self.run, End.FAILED, why=why, lines=found.lines)
+        return Supervised(self.run, End.FAILED, why=why, lines=found.lines)
 
-    def _after_death(self, found: Pass, loop: CrashLoop | None) -> Report | None:
+    def _after_death(self, found: Pass, loop: CrashLoop | None) -> Supervised | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
         self._deaths += 1
         if loop is not None:
             self._park(loop)
-            return Report(self.run, End.FAILED, why=str(loop))
+            return Supervised(self.run, End.FAILED, why=str(loop))
         how = how_it_ended(found)
         if self._deaths > self.restarts:
             why = f"{self._deaths} kernels have died ({how}), and --restarts allows no more"
-            return Report(self.run, End.FAILED, why=why)
+            return Supervised(self.run, End.FAILED, why=why)
         self.tell(f"kernel {self._kernels} died ({how}); starting another one")
         return None
 
@@ -230,7 +256,7 @@ class Supervisor:
         """Leave the run as failed, with the reason on record."""
         self._held("runner").close(Kind.FAILED, why)
 
-    def _wait(self, pending: Sequence[OperationState]) -> Report | None:
+    def _wait(self, pending: Sequence[OperationState]) -> Supervised | None:
         """Wait for a timer or a signal, with no kernel."""
         names = {s.id for s in pending}
         due = [datetime.fromisoformat(s.intent["due"]) for s in pending if s.intent.get("due")]
@@ -242,7 +268,7 @@ class Supervisor:
             with self._held("operator") as run:  # which applies what has been sent
                 if not all(s.is_pending for s in run.states() if s.id in names):
                     return None
-        return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
+        return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
 
     def _exists(self) -> bool:
         return self.run in folders.run_names(self.store)

@@ -223,7 +223,7 @@ def test_a_notebook_that_moved_goes_on_and_one_that_changed_is_a_mismatch_like_a
     said = json.loads(out)
     assert "r: the notebook is not what it was: 1 cell changed" in err
     assert (code, said["end"]) == (3, "person needed"), said
-    assert [line["line"] for line in said["open"]][0].startswith("durable-nb")
+    assert said["open"][0]["line"].startswith("durable-nb")
     assert desk.effects() == ["send"]
 
 
