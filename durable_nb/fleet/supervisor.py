@@ -86,8 +86,7 @@ class Supervised:
 
     def to_text(self) -> str:
         """Tell how it stands, and the Python lines that settle what waits for a person."""
-        died = f", of which {self.deaths} died" if self.deaths else ""
-        found = [f"run {self.run}: {self.end} ({self.kernels} kernels{died})"]
+        found = [f"run {self.run}: {self.end}{told_of_kernels(self.kernels, self.deaths)}"]
         if self.why:
             found.append(f"why: {self.why}")
         if self.questions:
@@ -101,6 +100,14 @@ class Supervised:
         return "\n".join(found)
 
     __str__ = __repr__ = to_text
+
+
+def told_of_kernels(kernels: int, deaths: int) -> str:
+    """Tell how many there were: `` (3 kernels, of which 2 died)``; "" if none was started."""
+    if not kernels:
+        return ""
+    died = f", of which {deaths} died" if deaths else ""
+    return f" ({kernels} kernel{'s' * (kernels > 1)}{died})"
 
 
 @dataclass(slots=True)

@@ -89,5 +89,5 @@ def test_it_works_from_a_cell_and_stops_before_the_next_operation(desk, happen):
     (cell,) = made.cells
     said = "".join(o.get("text", "") for o in cell.outputs)
     assert "stopping before the next operation" in said
-    assert "run r: finished (1 kernels)" in said
+    assert "run r: finished (1 kernel)" in said
     assert desk.effects() == [str(n) for n in range(20)]
