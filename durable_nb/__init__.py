@@ -79,24 +79,30 @@ if TYPE_CHECKING:
     from durable_nb.engine.recover import Recovered, recover
     from durable_nb.engine.report import Finding, Report, RunDamaged
     from durable_nb.engine.verify import verify
+    from durable_nb.fleet.errors import CrashLoop, NotebookUnusable, RunTaken
+    from durable_nb.fleet.supervising import resume, supervise
+    from durable_nb.fleet.supervisor import Supervised
 
 __version__ = "0.1.0"
 
 #: What keeps and looks through runs, by module: brought when it is used first.
 _LATER: Final = {
-    "archive": ("Exported", "Imported", "export_run", "import_run"),
-    "gc": ("Garbage", "gc"),
-    "listing": ("runs", "sql"),
-    "recover": ("Recovered", "recover"),
-    "report": ("Finding", "Report", "RunDamaged"),
-    "verify": ("verify",),
+    "engine.archive": ("Exported", "Imported", "export_run", "import_run"),
+    "engine.gc": ("Garbage", "gc"),
+    "engine.listing": ("runs", "sql"),
+    "engine.recover": ("Recovered", "recover"),
+    "engine.report": ("Finding", "Report", "RunDamaged"),
+    "engine.verify": ("verify",),
+    "fleet.errors": ("CrashLoop", "NotebookUnusable", "RunTaken"),
+    "fleet.supervising": ("resume", "supervise"),
+    "fleet.supervisor": ("Supervised",),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _LATER.items():
         if name in names:
-            found = globals()[name] = getattr(import_module(f"durable_nb.engine.{module}"), name)
+            found = globals()[name] = getattr(import_module(f"durable_nb.{module}"), name)
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -283,6 +289,7 @@ __all__ = [
     "ArchiveRefused",
     "BadName",
     "BudgetExceeded",
+    "CrashLoop",
     "Credentials",
     "DidNotHappen",
     "DuplicateStep",
@@ -305,6 +312,7 @@ __all__ = [
     "NotAwaited",
     "NotRecordable",
     "NotTrusted",
+    "NotebookUnusable",
     "Operation",
     "OperationMissing",
     "OperationView",
@@ -321,6 +329,7 @@ __all__ = [
     "RunHeld",
     "RunMissing",
     "RunPaused",
+    "RunTaken",
     "ScopeDenied",
     "SignalPending",
     "Stage",
@@ -329,6 +338,7 @@ __all__ = [
     "Step",
     "StepFailed",
     "StillRunning",
+    "Supervised",
     "Surroundings",
     "TimerPending",
     "Undecided",
@@ -349,10 +359,12 @@ __all__ = [
     "open_run",
     "recover",
     "register_codec",
+    "resume",
     "run",
     "runs",
     "sql",
     "step",
+    "supervise",
     "unload_ipython_extension",
     "verify",
     "watch",

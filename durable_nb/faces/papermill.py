@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
     from durable_nb.fleet.errors import NotFinished
-    from durable_nb.fleet.kernels import Stop
-    from durable_nb.fleet.supervisor import Report
+    from durable_nb.fleet.supervisor import Supervised
 
 #: The variable that names the run.
 RUN_VARIABLE: Final = "DURABLE_RUN"
@@ -115,6 +112,7 @@ class DurableEngine:
         from durable_nb.fleet.errors import RunTaken
         from durable_nb.fleet.kernels import Follow, Limits, Stop
         from durable_nb.fleet.papermill import Copy, Listeners, submitted_by
+        from durable_nb.fleet.supervising import stopping
         from durable_nb.fleet.supervisor import Supervisor
 
         output = nb.metadata.papermill.get("output_path")
@@ -147,7 +145,7 @@ class DurableEngine:
             again=True,
         )
         with contextlib.ExitStack() as at_last:
-            at_last.enter_context(_stopped_by_signals(stop, logger))
+            at_last.enter_context(stopping(stop, logger.warning, (signal.SIGINT, signal.SIGTERM)))
             at_last.callback(copy.end)
             try:
                 report = supervisor.supervise()
@@ -192,7 +190,7 @@ def _started_in() -> Path:
     return Path(found or Path.cwd())
 
 
-def _problem(place: _Place, report: Report, timeout: float | None) -> NotFinished | None:
+def _problem(place: _Place, report: Supervised, timeout: float | None) -> NotFinished | None:
     """Say why a run is not finished, and what to do; `None` if it is."""
     from durable_nb.fleet.errors import NotFinished
     from durable_nb.fleet.supervisor import End
@@ -205,24 +203,3 @@ def _problem(place: _Place, report: Report, timeout: float | None) -> NotFinishe
     for line in lines_for(place, report.run, report.questions):
         lines += [f"  {line.question}", f"    {line.line}"]
     return NotFinished(report.run, str(report.end), (*lines, _BY_END[report.end]))
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(stop: Stop, logger: Any) -> Iterator[None]:
-    """Stop at the next boundary when first told to, and interrupt the cell the second time."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
-
-    def told(_number: int, _frame: object) -> None:
-        if stop.wanted.is_set():
-            stop.at_once.set()
-        stop.wanted.set()
-        logger.warning("stopping before the next operation; once more interrupts the cell at work")
-
-    before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

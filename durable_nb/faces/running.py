@@ -26,7 +26,7 @@ from durable_nb.model.outcomes import RunStatus
 if TYPE_CHECKING:
     from durable_nb.fleet.kernels import Stop
     from durable_nb.fleet.notebooks import Submitted
-    from durable_nb.fleet.supervisor import Report
+    from durable_nb.fleet.supervisor import Supervised
 
 _EXTRA: Final = "pip install 'durable-nb[run]'"
 
@@ -202,7 +202,7 @@ def _parameter(text: str) -> tuple[str, Any]:
     return name, value_of(value)
 
 
-def _document(face: Face, report: Report, output: Path) -> dict[str, Any]:
+def _document(face: Face, report: Supervised, output: Path) -> dict[str, Any]:
     return {
         "run": report.run,
         "end": str(report.end),

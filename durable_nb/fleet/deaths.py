@@ -28,12 +28,13 @@ def record_death(run: Run, found: Pass, begun: Mapping[str, int]) -> CrashLoop |
     begun : Mapping of str to int
         The operations that it had begun, with the number of the attempt.
     """
+    at_work = _at_work(run.fold, begun)
     body = {
-        "at_work": _at_work(run.fold, begun),
+        "at_work": at_work,
         "cell": found.cell,
         "exit_code": found.exit_code,
         "memory": found.memory,
-        "reason": how_it_ended(found),
+        "reason": f"{how_it_ended(found)}, in {', '.join(at_work) or _code_of(found.cell)}",
     }
     run.append(Draft(RUN, Kind.DIED, body))
     return _loop(run.fold.deaths, found.memory)
@@ -84,4 +85,8 @@ def _loop(deaths: Sequence[Mapping[str, Any]], memory: int | None) -> CrashLoop 
 def _suspects(death: Mapping[str, Any]) -> Mapping[str, int]:
     """Give what may have ended a kernel: what was at work, else the code of the cell."""
     at_work: Mapping[str, int] = death["at_work"]
-    return at_work or {f"the code of cell {death['cell']}": 0}
+    return at_work or {_code_of(death["cell"]): 0}
+
+
+def _code_of(cell: int) -> str:
+    return f"the code of cell {cell}"

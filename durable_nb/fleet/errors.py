@@ -83,7 +83,7 @@ class RunTaken(DurableError):
     run : str
         Its name.
     what : str
-        What differs: ``path``, ``parameters`` or ``output``.
+        What differs: ``another notebook``, ``other parameters`` or ``another output``.
     """
 
     def __init__(self, run: str, what: str, before: Any, now: Any) -> None:
@@ -92,7 +92,7 @@ class RunTaken(DurableError):
 
     def __str__(self) -> str:
         return (
-            f"run {self.run!r} is in use, with another {self.what}: {self.before!r}, and not "
-            f"{self.now!r}. Nothing was begun. Choose another name, or resume it as it is: "
-            f"durable-nb resume {self.run}"
+            f"run {self.run!r} is in use, with {self.what}: {self.before!r}, and not {self.now!r}. "
+            f" Nothing was begun. Choose another name; durable-nb resume {self.run} "
+            "goes on with what is on record."
         )

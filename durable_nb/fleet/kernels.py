@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -22,6 +23,9 @@ from nbformat.v4 import new_code_cell
 
 from durable_nb.fleet.notebooks import Submitted
 
+#: What libraries say of a kernel that dies is said by the supervisor: quiet unless configured.
+_LOG: Final = logging.getLogger("durable_nb.fleet")
+_LOG.addHandler(logging.NullHandler())
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _WATCH_S: Final = 0.05
 #: Seconds that a kernel is given to end by itself once it is asked to.
@@ -221,15 +225,15 @@ class _Worker(threading.Thread):
         self._tell, self._enough, self._follow = tell, enough, follow
         self._last = new_code_cell(_FINISH, id="durable-nb-finish")  # type: ignore[no-untyped-call]
         notebook.cells.append(self._last)
-        self.manager: Any = AsyncKernelManager(kernel_name=submitted.kernel)
+        self.manager: Any = AsyncKernelManager(kernel_name=submitted.kernel, log=_LOG)
         self._client = _Client(
             notebook,
             km=self.manager,
-            kernel_name=submitted.kernel,
             startup_timeout=limits.start_s,
             timeout=limits.cell_s,
             interrupt_on_timeout=True,
             on_cell_start=self._begun,
+            log=_LOG,
         )
         self._client.shows = follow.shows
         self._client.owns_km = True  # so that it also ends the kernel

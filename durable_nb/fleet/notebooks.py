@@ -144,7 +144,7 @@ def _read(path: Path) -> NotebookNode:
 def _check_kernel(path: str, kernel: str) -> None:
     manager = KernelSpecManager()
     try:
-        manager.get_kernel_spec(kernel)
+        spec = manager.get_kernel_spec(kernel)
     except NoSuchKernel:
         known = ", ".join(sorted(manager.find_kernel_specs())) or "none"
         raise NotebookUnusable(
@@ -152,6 +152,12 @@ def _check_kernel(path: str, kernel: str) -> None:
             f"its kernel {kernel!r} is not installed here",
             f"Installed: {known}. Install it, or choose another one in the notebook.",
         ) from None
+    if spec.language.lower() != "python":
+        raise NotebookUnusable(
+            str(path),
+            f"its kernel {kernel!r} is for {spec.language}, and a durable run needs Python",
+            "Choose another kernel in the notebook.",
+        )
 
 
 def _check_parameters(path: Path, notebook: NotebookNode, given: Mapping[str, Any]) -> None:

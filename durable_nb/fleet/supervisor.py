@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,10 @@ from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
 from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.deaths import how_it_ended, record_death
-from durable_nb.fleet.errors import CrashLoop, RunTaken
+from durable_nb.fleet.differences import differences, refuse_another, refuse_homeless
+from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
-from durable_nb.fleet.notebooks import Submitted
+from durable_nb.fleet.notebooks import Submitted, submitted_from
 from durable_nb.journal import folder as folders
 from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
@@ -49,14 +51,18 @@ class End(StrEnum):
     BROKEN_OFF = "broken off"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a run.
+@dataclass(frozen=True, slots=True, repr=False)
+class Supervised:
+    """What became of a run that was executed without a front end.
 
     Attributes
     ----------
     run : str
         Its name.
+    end : End
+        ``finished``, ``person needed``, ``failed`` or ``broken off``.
+    notebook : Path or None
+        The executed notebook, if one was written.
     kernels : int
         How many were started.
     deaths : int
@@ -76,6 +82,32 @@ class Report:
     why: str = ""
     questions: tuple[Question, ...] = ()
     lines: tuple[str, ...] = ()
+    notebook: Path | None = None
+
+    def to_text(self) -> str:
+        """Tell how it stands, and the Python lines that settle what waits for a person."""
+        found = [f"run {self.run}: {self.end}{told_of_kernels(self.kernels, self.deaths)}"]
+        if self.why:
+            found.append(f"why: {self.why}")
+        if self.questions:
+            found.append(
+                f"settle it with run = dnb.watch({self.run!r}), then dnb.resume({self.run!r}):"
+            )
+        for question in self.questions:
+            found += [f"  {question.text}", f"    {question.line(self.run)}"]
+        if self.notebook is not None:
+            found.append(f"notebook: {self.notebook.name}")
+        return "\n".join(found)
+
+    __str__ = __repr__ = to_text
+
+
+def told_of_kernels(kernels: int, deaths: int) -> str:
+    """Tell how many there were: `` (3 kernels, of which 2 died)``; "" if none was started."""
+    if not kernels:
+        return ""
+    died = f", of which {deaths} died" if deaths else ""
+    return f" ({kernels} kernel{'s' * (kernels > 1)}{died})"
 
 
 @dataclass(slots=True)
@@ -113,17 +145,16 @@ class Supervisor:
     store: Path
     output: Path | None
     restarts: int = 5
-    tell: Callable[[str], None] = lambda line: None
+    tell: Callable[[str], object] = lambda line: None
     progress: Callable[[int, int], None] = lambda cell, cells: None
     stop: Stop = field(default_factory=Stop)
     follow: Follow = UNSEEN
     limits: Limits = PATIENT
     again: bool = False
-    _paused: bool = False
     _kernels: int = 0
     _deaths: int = 0
 
-    def supervise(self) -> Report:
+    def supervise(self) -> Supervised:
         """Go on until the run is finished, a person is needed, or it has failed.
 
         Raises
@@ -139,32 +170,32 @@ class Supervisor:
             Plan(self.run, self.submitted.as_json()).save(plan)
             while report is None:
                 report = self._judge(self._pass(plan), begun(plan))
-            return replace(report, kernels=self._kernels, deaths=self._deaths)
+            written = self.output if self.output and self.output.exists() else None
+            return replace(report, kernels=self._kernels, deaths=self._deaths, notebook=written)
 
-    def _before(self) -> Report | None:
+    def _before(self) -> Supervised | None:
         """Look at what is on record before a kernel is started."""
         if not self._exists():
             return None
-        with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
-            before, status = submitted_of(run), run.status()
-            asked = _for_a_person(run)
-        if before is not None:
-            now = self.submitted.as_json()
-            if not (before.get("output") and now["output"]):  # one of them was given its name
-                before["output"] = now["output"]
-            for what in ("path", "parameters", "output"):
-                if before[what] != now[what]:
-                    raise RunTaken(self.run, what, before[what], now[what])
-            if before["text"] != now["text"]:
-                self.tell(f"{self.submitted.path} has changed since run {self.run} was begun")
+        self._unpause()
+        with self._held("reader") as run:
+            said, status, asked = submitted_of(run), run.status(), _for_a_person(run)
+            before = None if said is None else submitted_from(said)
+            refuse_homeless(self.submitted)
+            refuse_another(self.run, before, self.submitted, status)
+            found = differences(run, self.submitted, before)
+        if status == RunStatus.FINISHED and not self.again:
+            return Supervised(self.run, End.FINISHED, why="it was finished before")
+        for line in found:
+            self.tell(line)
         if status == RunStatus.FINISHED:
-            if not self.again:
-                return Report(self.run, End.FINISHED, why="it was finished before")
             self.tell("it was finished before: what is on record is shown, and not done again")
         return self._needs(asked) if asked else None
 
-    def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Report:
-        return Report(self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines)
+    def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Supervised:
+        return Supervised(
+            self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines
+        )
 
     def _pass(self, plan: Path) -> Pass:
         """Execute the notebook once, in a kernel of its own."""
@@ -190,68 +221,71 @@ class Supervisor:
 
     def _pause(self) -> None:
         """Let nothing new begin in the run; it goes on again as the kernel has ended."""
-        try:
+        # No run yet, or paused already: then it is enough that the next cell does not begin.
+        with contextlib.suppress(DurableError):
             watch(self.run, store=self.store, surroundings=QUIET).pause(_WHY_PAUSED)
-            self._paused = True
-        except (
-            DurableError
-        ):  # it has no run yet, or is paused already: the next cell does not begin
-            pass
 
     def _unpause(self) -> None:
-        if self._paused:
-            self._paused = False
-            with open_run(self.run, store=self.store, role="operator", surroundings=QUIET) as run:
+        """Take back a pause of a supervisor: this one, or one that was killed before it could."""
+        if not self._exists():
+            return
+        with self._held("reader") as run:
+            paused = run.fold.paused
+        if paused is not None and paused["reason"] == _WHY_PAUSED:
+            with self._held("operator") as run:
                 run.unpause(_WHY_PAUSED)
 
-    def _judge(self, found: Pass, started: Mapping[str, int]) -> Report | None:
+    def _held(self, role: str) -> Run:
+        """Hold the run, between two kernels."""
+        return open_run(self.run, store=self.store, role=role, surroundings=QUIET)
+
+    def _judge(self, found: Pass, started: Mapping[str, int]) -> Supervised | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
         self._unpause()
         if found.ending is Ending.BROKEN_OFF:
-            return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
+            return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
         if not self._exists():
             if found.ending is Ending.FINISHED:
-                return Report(self.run, End.FAILED, why="the notebook opens no run")
+                return Supervised(self.run, End.FAILED, why="the notebook opens no run")
             why = how_it_ended(found) if found.ending is Ending.DIED else f"{found.error} in a cell"
-            return Report(
+            return Supervised(
                 self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
             )
         died = found.ending is Ending.DIED
         role = "operator" if died else "reader"
-        with open_run(self.run, store=self.store, role=role, surroundings=QUIET) as run:
+        with self._held(role) as run:
             loop = record_death(run, found, started) if died else None
             asked = _for_a_person(run)
             pending = [s for s in run.states() if s.is_pending]
         if asked:
             return self._needs(asked, found.lines)
         if found.ending is Ending.FINISHED:
-            return Report(self.run, End.FINISHED)
+            return Supervised(self.run, End.FINISHED)
         if died:
             return self._after_death(found, loop)
         if pending and found.error in _WAITING:
             return self._wait(pending)
         why = f"cell {found.cell} ended with {found.error}"
-        return Report(self.run, End.FAILED, why=why, lines=found.lines)
+        return Supervised(self.run, End.FAILED, why=why, lines=found.lines)
 
-    def _after_death(self, found: Pass, loop: CrashLoop | None) -> Report | None:
+    def _after_death(self, found: Pass, loop: CrashLoop | None) -> Supervised | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
         self._deaths += 1
         if loop is not None:
             self._park(loop)
-            return Report(self.run, End.FAILED, why=str(loop))
+            return Supervised(self.run, End.FAILED, why=str(loop))
         how = how_it_ended(found)
         if self._deaths > self.restarts:
             why = f"{self._deaths} kernels have died ({how}), and --restarts allows no more"
-            return Report(self.run, End.FAILED, why=why)
+            return Supervised(self.run, End.FAILED, why=why)
         self.tell(f"kernel {self._kernels} died ({how}); starting another one")
         return None
 
     def _park(self, why: DurableError) -> None:
         """Leave the run as failed, with the reason on record."""
-        parked = open_run(self.run, store=self.store, surroundings=QUIET)
-        parked.close(Kind.FAILED, why)
+        self._held("runner").close(Kind.FAILED, why)
 
-    def _wait(self, pending: Sequence[OperationState]) -> Report | None:
+    def _wait(self, pending: Sequence[OperationState]) -> Supervised | None:
         """Wait for a timer or a signal, with no kernel."""
         names = {s.id for s in pending}
         due = [datetime.fromisoformat(s.intent["due"]) for s in pending if s.intent.get("due")]
@@ -260,12 +294,10 @@ class Supervisor:
         while not self.stop.wanted.wait(_LOOK_S):
             if due and datetime.now(UTC) >= min(due):
                 return None
-            with open_run(  # which applies what has been sent
-                self.run, store=self.store, role="operator", surroundings=QUIET
-            ) as run:
+            with self._held("operator") as run:  # which applies what has been sent
                 if not all(s.is_pending for s in run.states() if s.id in names):
                     return None
-        return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
+        return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
 
     def _exists(self) -> bool:
         return self.run in folders.run_names(self.store)

@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,15 +135,17 @@ def test_parameters_and_outputs_are_papermills_and_a_second_time_nothing_is_done
     assert mill.whole().metadata.papermill.parameters == {"count": 41, "name": "b c"}
     assert mill.listed() == [("out", "finished")]
 
-    code, said = mill.mill(*words)
+    shutil.copy(notebook, mill.folder / "moved.ipynb")
+    code, said = mill.mill("moved.ipynb", *words[1:])  # which is the same one
 
     assert (code, mill.effects()) == (0, ["41"]), said
+    assert "out: the notebook has moved: " in said
     assert "out: it was finished before: what is on record is shown, and not done again" in said
-    assert "has changed since" not in said
+    assert "not what it was" not in said
     assert "x 42 b c\n" in mill.shown()
     before = mill.whole()
     (mill.folder / "else").mkdir()
-    with pytest.raises(dnb.DurableError, match="in use, with another parameters") as taken:
+    with pytest.raises(dnb.DurableError, match="in use, with other parameters") as taken:
         call(notebook, "out.ipynb", parameters={"count": 7})
     assert "DURABLE_RUN" in taken.value.__notes__[0]
     with pytest.raises(dnb.DurableError, match="in use, with another output"):
@@ -247,7 +250,7 @@ def test_a_cell_that_fails_is_papermills_error_and_once_mended_the_run_goes_on(m
     mill.notebook(happen, pay, "print('mended')")
     code, said = mill.mill(notebook.name, "out.ipynb")
     assert (code, mill.effects()) == (0, ["pay"]), said
-    assert "job.ipynb has changed since run out was begun" in said
+    assert "the notebook is not what it was: 1 cell changed" in said
     assert mill.shown()[-1] == "mended\n"
 
 

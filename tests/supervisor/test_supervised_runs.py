@@ -48,7 +48,7 @@ def test_parameters_are_assigned_after_their_defaults_and_are_on_record(desk):
     assert desk.cells()[-1].outputs[0].text == "42 b c\n"
     code, _, err = desk.do("run", notebook.name, "--run", "r", "-p", "count=7")
     assert code == 1
-    assert "run 'r' is in use, with another parameters" in err
+    assert "run 'r' is in use, with other parameters" in err
 
 
 def test_an_effect_in_doubt_needs_a_person_and_is_told_with_the_lines_that_settle_it(desk, happen):
@@ -197,3 +197,92 @@ def test_a_run_that_somebody_executes_is_not_taken(desk):
         assert child.wait(30) == 0
     finally:
         child.kill()
+
+
+def test_a_notebook_that_moved_goes_on_and_one_that_changed_is_a_mismatch_like_any_other(
+    desk, happen
+):
+    """What differs is said before; a changed cell with an effect is asked about, not repeated."""
+    cells = (
+        happen,
+        "%%durable send --effect external\nhappen('send')\nz = 1",
+        "import pathlib\nif not pathlib.Path('go').exists():\n    1 / 0",
+    )
+    notebook = desk.notebook(*cells)
+    code, said = desk.run(notebook)
+    assert (code, said["why"]) == (1, "cell 4 ended with ZeroDivisionError")
+
+    moved = notebook.rename(desk.folder / "moved.ipynb")
+    code, out, err = desk.do("run", moved.name, "--run", "r", "--json")
+    assert (code, json.loads(out)["why"]) == (1, "cell 4 ended with ZeroDivisionError")
+    assert f"r: the notebook has moved: {notebook} -> {moved}" in err
+
+    (desk.folder / "go").touch()
+    desk.notebook(cells[0], cells[1].replace("z = 1", "z = 2"), *cells[2:], name="moved")
+    code, out, err = desk.do("run", moved.name, "--run", "r", "--json")
+    said = json.loads(out)
+    assert "r: the notebook is not what it was: 1 cell changed" in err
+    assert (code, said["end"]) == (3, "person needed"), said
+    assert said["open"][0]["line"].startswith("durable-nb")
+    assert desk.effects() == ["send"]
+
+
+def test_a_file_that_is_gone_does_not_matter_to_a_resume(desk, happen):
+    """The run has the notebook and its parameters on record."""
+    stop = "import pathlib\nif not pathlib.Path('go').exists():\n    1 / 0"
+    notebook = desk.notebook(happen, stop, "happen(count)", parameters="count = 1")
+    code, said = desk.run(notebook, "-p", "count=5")
+    assert code == 1, said
+    notebook.unlink()
+    (desk.folder / "go").touch()
+
+    code, out, err = desk.do("resume", "r", "--json")
+
+    assert (code, json.loads(out)[0]["end"]) == (0, "finished"), err
+    assert desk.effects() == ["5"]
+
+
+def test_a_killed_supervisor_leaves_a_run_that_the_next_one_takes_up(desk, happen):
+    """Its kernel does not stay behind, and a pause that it could not take back is taken back."""
+    work = (
+        "import time\nfor n in range(20):\n    run.step('act', effect='none', key=n).call("
+        "lambda n: (time.sleep(0.3), happen(n))[0], n)"
+    )
+    notebook = desk.notebook(happen, work)
+    child = desk.start("run", notebook.name, "--run", "r", "--json")
+    try:
+        while len(desk.effects()) < 2:
+            assert child.poll() is None
+            time.sleep(0.1)
+        os.kill(child.pid, signal.SIGSTOP)  # so that it cannot unpause
+        code, _, err = desk.do("pause", "r", "--reason", "its supervisor was told to stop")
+        assert code == 0, err
+    finally:
+        child.kill()
+    child.communicate()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        _, out, _ = desk.do("runs", "--json")
+        if json.loads(out)[0]["status"] != "open":
+            break
+        time.sleep(0.5)
+    assert json.loads(out)[0]["status"] == "crashed"
+
+    code, said = desk.run(notebook)
+
+    assert (code, said["end"]) == (0, "finished"), said
+    assert sorted(set(desk.effects()), key=int) == [str(n) for n in range(20)]
+
+
+def test_the_deaths_of_kernels_are_in_the_history(desk):
+    """With how each ended and what was at work; and each kernel has an opening of its own."""
+    notebook = desk.notebook(f"%%durable one --effect none\n{KILL_ONCE}\nz = 1")
+    code, said = desk.run(notebook)
+    assert code == 0, said
+    _, out, _ = desk.do("history", "r", "--json")
+    records = json.loads(out)
+    (died,) = [r for r in records if r["kind"] == "died"]
+    assert died["detail"].startswith("signal 9, at ")
+    assert died["detail"].endswith(" MB, in one#1")
+    openings = [r for r in records if r["kind"] == "opened"]
+    assert len(openings) == 3  # two kernels, and the supervisor that recorded the death

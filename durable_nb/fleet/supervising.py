@@ -1,0 +1,169 @@
+"""Executing notebooks without a front end, from Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from durable_nb.engine.store import open_run, store_folder
+from durable_nb.engine.supervised import submitted_of
+from durable_nb.engine.trajectory import QUIET
+from durable_nb.fleet.errors import NotebookUnusable
+from durable_nb.fleet.kernels import Stop
+from durable_nb.fleet.notebooks import Submitted, submit, submitted_from
+from durable_nb.fleet.supervisor import Supervised, Supervisor
+from durable_nb.journal import folder as folders
+
+#: Dead kernels that are replaced, if nobody says how many.
+RESTARTS: Final = 5
+_STOPPING: Final = "stopping before the next operation; once more interrupts the cell at work"
+
+
+def supervise(
+    notebook: str | os.PathLike[str],
+    run: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    restarts: int = RESTARTS,
+    store: str | os.PathLike[str] | None = None,
+    tell: Callable[[str], object] = print,
+) -> Supervised:
+    """Execute a notebook as a run, in as many kernels as it takes.
+
+    A kernel that dies is replaced, and the run goes on where it was. While a timer or a signal is
+    waited for there is no kernel. Ctrl-C stops it before the next operation, and leaves a run that
+    can be resumed; a second one interrupts the cell that is at work.
+
+    Parameters
+    ----------
+    notebook : path
+        The kernel works in its folder. The first run that it opens is the one of this name.
+    run : str
+        A new name, or that of a run to go on with.
+    parameters : Mapping, optional
+        Assigned after the cell that is tagged ``parameters``, which has to assign them as well.
+    output : path, optional
+        Where the executed notebook is written, after each kernel. Default: ``NOTEBOOK.RUN.ipynb``
+        beside it.
+    restarts : int
+        Dead kernels that are replaced.
+    store : path, optional
+        As for `open_run`.
+    tell : callable
+        Told what happens, a line each.
+
+    Returns
+    -------
+    Supervised
+
+    Raises
+    ------
+    NotebookUnusable
+        It does not load, its kernel is not installed, or it has no such parameter.
+    RunTaken
+        On record the run executes another notebook, or has other parameters.
+    RunHeld
+        A kernel, or another supervisor, has the run.
+    BadName
+    """
+    folders.check_name(run)
+    submitted = submit(Path(notebook), dict(parameters or {}))
+    return _supervise(run, submitted, output, restarts, store, tell)
+
+
+def resume(
+    run: str,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    restarts: int = RESTARTS,
+    store: str | os.PathLike[str] | None = None,
+    tell: Callable[[str], object] = print,
+) -> Supervised:
+    """Take a run up again, with the notebook and parameters that are on record.
+
+    Parameters
+    ----------
+    run : str
+        Its name.
+    output, restarts, store, tell
+        As for `supervise`.
+
+    Returns
+    -------
+    Supervised
+
+    Raises
+    ------
+    NotebookUnusable
+        There is no notebook on record: it was executed in a front end. Nothing was begun.
+    RunMissing, RunHeld, BadName
+    """
+    return _supervise(run, recorded(run, store_folder(store)), output, restarts, store, tell)
+
+
+def recorded(run: str, store: Path) -> Submitted:
+    """Give what a run executes, as it is on record; raises `NotebookUnusable` if nothing is."""
+    with open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held:
+        said = submitted_of(held)
+    if said is None:
+        advice = "Resume it in its notebook, or name that: durable-nb run NOTEBOOK --run NAME"
+        raise NotebookUnusable(f"run {run!r}", "it has no notebook on record", advice)
+    return submitted_from(said)
+
+
+def output_of(submitted: Submitted, run: str) -> Path:
+    """Give where the executed notebook is written, if nobody says where."""
+    path = Path(submitted.path)
+    return path.with_name(f"{path.stem}.{run}.ipynb")
+
+
+@contextmanager
+def stopping(
+    stop: Stop, tell: Callable[[str], object], signals: Iterable[int] = (signal.SIGINT,)
+) -> Iterator[None]:
+    """Stop at the next boundary when a signal comes, and interrupt the cell when a second does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no signal comes to another one
+        return
+
+    def told(_number: int, _frame: object) -> None:
+        if stop.wanted.is_set():
+            stop.at_once.set()
+        stop.wanted.set()
+        tell(_STOPPING)
+
+    before = {number: signal.signal(number, told) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _supervise(
+    run: str,
+    submitted: Submitted,
+    output: str | os.PathLike[str] | None,
+    restarts: int,
+    store: str | os.PathLike[str] | None,
+    tell: Callable[[str], object],
+) -> Supervised:
+    where = output_of(submitted, run) if output is None else Path(output)
+    stop = Stop()
+    supervisor = Supervisor(
+        run,
+        submitted,
+        store_folder(store),
+        where,
+        restarts,
+        tell=tell,
+        stop=stop,
+    )
+    with stopping(stop, tell):
+        return supervisor.supervise()
