@@ -185,7 +185,7 @@ def taken_up(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     rows : iterable of mappings
         From `list_runs`.
     """
-    crashed = [row for row in rows if row["status"] == RunStatus.CRASHED and not row["unknown"]]
+    crashed = [row for row in rows if row["status"] == RunStatus.CRASHED]
     return [row["name"] for row in crashed if _goes_on_by_itself(Path(row["folder"]))]
 
 

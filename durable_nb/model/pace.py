@@ -88,9 +88,9 @@ def pace_of(at_work: Sequence[AtWork] | None) -> Pace:
 
 
 def span_text(seconds: float) -> str:
-    """Show a span of time by its two largest units: `0.25 s`, `12 s`, `5 min 10 s`, `2 h 5 min`."""
+    """Show a span of time for a person: `0.3 s`, `12 s`, `5 min 10 s`, `2 h 5 min`."""
     if seconds < 10:
-        return f"{seconds:.2g} s"
+        return "under 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
     if hours:

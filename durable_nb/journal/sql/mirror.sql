@@ -20,12 +20,11 @@ SET lock_configuration = true
 
 -- name: at_work
 -- What is at work in which epoch of its run, and the median of the seconds that completed
--- operations of its name took. A wait takes as long as it takes. What has called others is left
--- out on both sides: it is as fast as those, which stand for themselves, and may contain a wait.
+-- operations of its name took. A wait is neither live, nor does it have a duration. What has called
+-- others is left out on both sides: those stand for themselves, and may be waits.
 WITH steps AS (
     SELECT * FROM operations AS o
-     WHERE wait IS NULL
-       AND NOT EXISTS (FROM operations AS c WHERE c.run = o.run AND c.parent = o.id)
+     WHERE NOT EXISTS (FROM operations AS c WHERE c.run = o.run AND c.parent = o.id)
 ), usual AS (
     SELECT name, median(duration_s) AS usual_s FROM steps
      WHERE outcome = 'completed' AND error IS NULL
