@@ -258,6 +258,8 @@ class Operation(Entered):
             body["generation"] = state.generation
         if options.settle_after != SETTLE_AFTER_S:
             body["settle_after"] = options.settle_after
+        if options.reconcile is not None:
+            body["reconciles"] = True
         if options.key_ttl is not None:
             body["key_ttl"] = options.key_ttl
         body |= self.facets

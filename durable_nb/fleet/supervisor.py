@@ -35,6 +35,8 @@ _LOOK_S: Final = 0.5
 #: What the cell ends with that waits for what needs no person here.
 _WAITING: Final = frozenset({"SignalPending", "TimerPending"})
 _SIGNAL: Final = "signal"
+#: What answers that an outcome is unknown.
+_DOUBTS: Final = frozenset({"confirm", "deny"})
 _WHY_PAUSED: Final = "its supervisor was told to stop"
 _TOLD_TO_STOP: Final = "it was told to stop; the run can be resumed"
 #: Last lines that a dead kernel wrote, kept for the report.
@@ -138,7 +140,7 @@ class Supervisor:
             return None
         with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
             before, status = submitted_of(run), run.status()
-            asked = _for_a_person(run)
+            asked = _for_a_person(run, next_kernel=True)
         if before is not None:
             now = self.submitted.as_json()
             for what in ("path", "parameters"):
@@ -195,7 +197,7 @@ class Supervisor:
                 self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
             )
         with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
-            asked = _for_a_person(run)
+            asked = _for_a_person(run, next_kernel=found.ending is Ending.DIED)
             pending = [s for s in run.states() if s.is_pending]
             at_work = [s.id for s in run.states() if s.kind is Kind.INTENDED and s.wait is None]
         if asked:
@@ -245,9 +247,16 @@ class Supervisor:
         return self.run in folders.run_names(self.store)
 
 
-def _for_a_person(run: Run) -> tuple[Question, ...]:
-    """List what waits for a person; a signal may come from anywhere."""
-    return tuple(q for q in run.status_view().questions if q.verb != _SIGNAL)
+def _for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
+    """List what waits for a person; a signal may come from anywhere.
+
+    Where another kernel is to come, a doubt that its reconciler is asked about can wait for that.
+    """
+    found = [q for q in run.status_view().questions if q.verb != _SIGNAL]
+    if next_kernel:
+        checked = {s.id for s in run.states() if s.intent.get("reconciles")}
+        found = [q for q in found if q.verb not in _DOUBTS or not q.view or q.view.id not in checked]
+    return tuple(found)
 
 
 def _how(found: Pass) -> str:
