@@ -199,7 +199,7 @@ class Supervisor:
         with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
             asked = _for_a_person(run, next_kernel=found.ending is Ending.DIED)
             pending = [s for s in run.states() if s.is_pending]
-            at_work = [s.id for s in run.states() if s.kind is Kind.INTENDED and s.wait is None]
+            at_work = _at_work(run)
         if asked:
             return self._needs(asked, found.lines)
         if found.ending is Ending.FINISHED:
@@ -257,6 +257,19 @@ def _for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
         checked = {s.id for s in run.states() if s.intent.get("reconciles")}
         found = [q for q in found if q.verb not in _DOUBTS or not q.view or q.view.id not in checked]
     return tuple(found)
+
+
+def _at_work(run: Run) -> list[str]:
+    """Name what was at work as a kernel died; not what has got on in that kernel, step by step."""
+    states = list(run.states())
+    ended = [s.id for s in states if s.epoch == run.fold.epoch and s.kind is not Kind.INTENDED]
+    return [
+        s.id
+        for s in states
+        if s.kind is Kind.INTENDED
+        and s.wait is None
+        and not any(op.startswith(f"{s.id}/") for op in ended)
+    ]
 
 
 def _how(found: Pass) -> str:
