@@ -140,7 +140,7 @@ class Supervisor:
             return None
         with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
             before, status = submitted_of(run), run.status()
-            asked = _for_a_person(run, next_kernel=True)
+            asked = for_a_person(run, next_kernel=True)
         if before is not None:
             now = self.submitted.as_json()
             for what in ("path", "parameters"):
@@ -197,7 +197,7 @@ class Supervisor:
                 self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
             )
         with open_run(self.run, store=self.store, role="reader", surroundings=QUIET) as run:
-            asked = _for_a_person(run, next_kernel=found.ending is Ending.DIED)
+            asked = for_a_person(run, next_kernel=found.ending is Ending.DIED)
             pending = [s for s in run.states() if s.is_pending]
             at_work = _at_work(run)
         if asked:
@@ -247,15 +247,21 @@ class Supervisor:
         return self.run in folders.run_names(self.store)
 
 
-def _for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
+def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
     """List what waits for a person; a signal may come from anywhere.
 
-    Where another kernel is to come, a doubt that its reconciler is asked about can wait for that.
+    Parameters
+    ----------
+    run : Run
+        Held by whoever asks.
+    next_kernel : bool
+        Whether another kernel is to come: a doubt that its reconciler is asked about waits for it.
     """
     found = [q for q in run.status_view().questions if q.verb != _SIGNAL]
     if next_kernel:
         checked = {s.id for s in run.states() if s.intent.get("reconciles")}
-        found = [q for q in found if q.verb not in _DOUBTS or not q.view or q.view.id not in checked]
+        doubts = (q.view.id if q.view and q.verb in _DOUBTS else "" for q in found)
+        found = [q for q, op in zip(found, doubts, strict=True) if op not in checked]
     return tuple(found)
 
 

@@ -67,7 +67,7 @@ def hungry(what, *, idempotency_key):
 
 #: Numbers of operations that are slow, so that each is cut in its middle with its intent on disk:
 #: two `idempotent` ones, one `external`, and one with no effect, in a ``%%durable`` cell.
-SLOW = frozenset({12, 28, 41, 61})
+SLOW = frozenset({12, 28, 41, 46})
 #: Where the memory is eaten: at about half of all.
 HUNGRY_GROUP = 9
 
