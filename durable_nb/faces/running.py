@@ -197,9 +197,11 @@ def _one_of_many(
     try:
         submitted, status, asked = _on_record(root, name)
         output = _output(submitted, name)
+        if status is RunStatus.WAITING and not asked:
+            return None
         if status is RunStatus.WAITING:
             told = Report(name, End.PERSON_NEEDED, why=asked[0].text, questions=asked)
-            return _document(face, told, output) if asked else None
+            return _document(face, told, output)
         if status not in _LEFT:
             return _left_alone(name, f"it is {status}: somebody else has taken it up")
         return _supervised(face, name, submitted, output, restarts, stop, show)
@@ -226,7 +228,7 @@ def _on_record(root: Path, name: str) -> tuple[Submitted, RunStatus, tuple[Quest
             name, store=root, must_exist=True, role="reader", surroundings=QUIET
         ) as run,
     ):
-        said, status = submitted_of(run), run.status()
+        said, status = submitted_of(run), RunStatus(run.status())
         asked = for_a_person(run, next_kernel=False)
     if said is None:
         raise NotebookUnusable(
@@ -261,8 +263,8 @@ def _summary(found: Sequence[Mapping[str, Any]]) -> str:
     asking = sum(d["end"] == "person needed" for d in found)
     alone = sum(d["end"] == LEFT_ALONE for d in found)
     line = f"{taken} of {len(found)} crashed runs were taken up"
-    line += f"; {asking} need a person" if asking else ""
-    return line + (f"; {alone} were left alone" if alone else "")
+    line += f"; person needed: {asking}" if asking else ""
+    return line + (f"; left alone: {alone}" if alone else "")
 
 
 def _supervised(
