@@ -78,9 +78,9 @@ def little_memory() -> Iterator[Little]:
 def _made() -> Path | None:
     """Make a control group, of whichever version the system has; `None` where that is refused."""
     name = f"durable-nb-test-{os.getpid()}"
-    for root, limits in (
-        (_ROOT / "memory", {"memory.limit_in_bytes": _LIMIT}),
-        (_ROOT, {"memory.max": _LIMIT, "memory.swap.max": 0}),
+    for root, limit, with_swap in (
+        (_ROOT / "memory", "memory.limit_in_bytes", {"memory.memsw.limit_in_bytes": _LIMIT}),
+        (_ROOT, "memory.max", {"memory.swap.max": 0}),
     ):
         group = root / name
         try:
@@ -88,9 +88,10 @@ def _made() -> Path | None:
         except OSError:
             continue
         try:
-            for file, limit in limits.items():
-                if file != "memory.swap.max" or (group / file).exists():
-                    (group / file).write_text(str(limit))
+            (group / limit).write_text(str(_LIMIT))
+            for file, most in with_swap.items():
+                if (group / file).exists():
+                    (group / file).write_text(str(most))
             if os.access(group / "cgroup.procs", os.W_OK):
                 return group
         except OSError:
