@@ -187,6 +187,7 @@ class Supervisor:
     def _judge(self, found: Pass) -> Report | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
         self._unpause()
+        self._deaths += found.ending is Ending.DIED
         if found.ending is Ending.BROKEN_OFF:
             return Report(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
         if not self._exists():
@@ -213,7 +214,6 @@ class Supervisor:
 
     def _after_death(self, found: Pass, at_work: Sequence[str]) -> Report | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
-        self._deaths += 1
         self._ended_by = {op: self._ended_by.get(op, 0) + 1 for op in at_work}
         for op, times in self._ended_by.items():
             if times >= CRASH_LOOP:
