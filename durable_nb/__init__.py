@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.report import Finding, Report, RunDamaged
     from durable_nb.engine.verify import verify
     from durable_nb.fleet.errors import CrashLoop, NotebookUnusable, RunTaken
+    from durable_nb.fleet.many import resume_all
     from durable_nb.fleet.supervising import resume, supervise
     from durable_nb.fleet.supervisor import Supervised
 
@@ -94,6 +95,7 @@ _LATER: Final = {
     "engine.report": ("Finding", "Report", "RunDamaged"),
     "engine.verify": ("verify",),
     "fleet.errors": ("CrashLoop", "NotebookUnusable", "RunTaken"),
+    "fleet.many": ("resume_all",),
     "fleet.supervising": ("resume", "supervise"),
     "fleet.supervisor": ("Supervised",),
 }
@@ -360,6 +362,7 @@ __all__ = [
     "recover",
     "register_codec",
     "resume",
+    "resume_all",
     "run",
     "runs",
     "sql",

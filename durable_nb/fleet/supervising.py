@@ -112,9 +112,14 @@ def recorded(run: str, store: Path) -> Submitted:
     with open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held:
         said = submitted_of(held)
     if said is None:
-        advice = "Resume it in its notebook, or name that: durable-nb run NOTEBOOK --run NAME"
-        raise NotebookUnusable(f"run {run!r}", "it has no notebook on record", advice)
+        raise not_on_record(run)
     return submitted_from(said)
+
+
+def not_on_record(run: str) -> NotebookUnusable:
+    """Make the error of a run that was executed in a front end, or in a script."""
+    advice = "Resume it in its notebook, or name that: durable-nb run NOTEBOOK --run NAME"
+    return NotebookUnusable(f"run {run!r}", "it has no notebook on record", advice)
 
 
 def output_of(submitted: Submitted, run: str) -> Path:

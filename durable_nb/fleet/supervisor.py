@@ -51,6 +51,7 @@ class End(StrEnum):
     PERSON_NEEDED = "person needed"
     FAILED = "failed"
     BROKEN_OFF = "broken off"
+    LEFT_ALONE = "left alone"  #: among many: somebody else has it, or it waits
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,7 +63,7 @@ class Supervised:
     run : str
         Its name.
     end : End
-        ``finished``, ``person needed``, ``failed`` or ``broken off``.
+        ``finished``, ``person needed``, ``failed``, ``broken off`` or ``left alone``.
     notebook : Path or None
         The executed notebook, if one was written.
     kernels : int
@@ -148,7 +149,7 @@ class Supervisor:
     output: Path | None
     restarts: int = 5
     tell: Callable[[str], object] = lambda line: None
-    progress: Callable[[int, int], None] = lambda cell, cells: None
+    progress: Callable[[int, int], object] = lambda cell, cells: None
     stop: Stop = field(default_factory=Stop)
     follow: Follow = UNSEEN
     limits: Limits = PATIENT

@@ -106,7 +106,7 @@ def test_who_waits_for_a_person_is_told_of_again_and_again(desk, happen):
 
     assert code == 3, err
     lines = out.splitlines()
-    assert lines[0] == "run r5: finished (1 kernels)"
+    assert lines[0] == "run r5: finished (1 kernel)"
     assert "    durable-nb deny r6 'pay#1' --evidence \"…\"" in lines, out
     assert lines[-1] == "1 of 2 crashed runs were taken up; person needed: 1"
     assert {"r5: finished", "r6: person needed"} <= set(err.splitlines())

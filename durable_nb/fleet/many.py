@@ -1,0 +1,184 @@
+"""Taking up all that was left: every run of a store that nobody executes and no person holds up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from durable_nb.engine import listing
+from durable_nb.engine.run import Run
+from durable_nb.engine.store import open_run, store_folder
+from durable_nb.engine.supervised import submitted_of
+from durable_nb.engine.trajectory import QUIET
+from durable_nb.fleet.claim import claimed
+from durable_nb.fleet.errors import NotebookUnusable
+from durable_nb.fleet.kernels import Stop
+from durable_nb.fleet.notebooks import Submitted, submitted_from
+from durable_nb.fleet.supervising import RESTARTS, not_on_record, output_of, stopping
+from durable_nb.fleet.supervisor import End, Supervised, Supervisor, for_a_person
+from durable_nb.journal import folder as folders
+from durable_nb.journal import mirror, probe
+from durable_nb.journal.owner import Role
+from durable_nb.model.errors import DurableError, RunHeld
+from durable_nb.model.outcomes import RunStatus
+
+#: Of a run that nobody executes, and that is not at its end.
+_LEFT: Final = frozenset({RunStatus.CRASHED, RunStatus.WAITING})
+#: Of one that is at its end.
+_ENDED: Final = frozenset({RunStatus.CLOSED, RunStatus.FAILED, RunStatus.FINISHED})
+_STOPPED: Final = "it was told to stop before this one"
+
+
+def resume_all(
+    *,
+    jobs: int = 1,
+    restarts: int = RESTARTS,
+    store: str | os.PathLike[str] | None = None,
+    tell: Callable[[str], object] = print,
+) -> tuple[Supervised, ...]:
+    """Take up every run whose kernel crashed and that has its notebook on record.
+
+    One that waits for a person is told of, and nothing is started in it. One that somebody else
+    takes at this moment, or whose timer is not due, is left alone. Ctrl-C stops all of them.
+
+    Parameters
+    ----------
+    jobs : int
+        How many at the same time.
+    restarts : int
+        Dead kernels that are replaced, in each run.
+    store : path, optional
+        As for `open_run`.
+    tell : callable
+        Told what happens, a line each; from several threads.
+
+    Returns
+    -------
+    tuple of Supervised
+        Of each run that was left, by name; `end` is ``left alone`` where it was not taken up.
+    """
+    stop = Stop()
+    many = Many(store_folder(store), restarts, stop, tell)
+    with stopping(stop, tell):
+        return many.take_up(jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Takes up all runs of a store that are left.
+
+    Parameters
+    ----------
+    root : Path
+        The store.
+    restarts : int
+        Dead kernels that are replaced, in each run.
+    stop : Stop
+        When and how to stop all of them.
+    tell : callable
+        Told what happens, a line each.
+    progress : callable
+        Told what is being done; the next such text takes its place.
+    """
+
+    root: Path
+    restarts: int
+    stop: Stop
+    tell: Callable[[str], object]
+    progress: Callable[[str], object] = lambda text: None
+
+    def take_up(self, jobs: int) -> tuple[Supervised, ...]:
+        """Take them up, some at the same time."""
+        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+            return tuple(found for found in pool.map(self._told, self._left()) if found)
+
+    def _left(self) -> list[str]:
+        """Name the runs that nobody executes, and that are not at their end.
+
+        One that somebody holds only to look at it may be among them: the claim decides.
+        """
+        listing.refresh(self.root)
+        frame = mirror.query(self.root, "SELECT name, status FROM runs")
+        known = dict(zip(frame["name"], frame["status"], strict=True))
+        names = []
+        for name in folders.run_names(self.root):
+            holder = probe(self.root / name)
+            looked_at = holder is not None and holder.live and holder.info.role != Role.RUNNER
+            status = mirror.standing(self.root / name, known.get(name))
+            if status in _LEFT or (looked_at and status not in _ENDED):
+                names.append(name)
+        return names
+
+    def _told(self, name: str) -> Supervised | None:
+        found = self._one(name)
+        if found is not None:
+            self.tell(f"{name}: {found.end}")
+        return found
+
+    def _one(self, name: str) -> Supervised | None:
+        """Take up one run, or tell why it is left alone: it must not stop the others."""
+        if self.stop.wanted.is_set():
+            return Supervised(name, End.BROKEN_OFF, why=_STOPPED)
+        try:
+            look = self._look(name)
+            if isinstance(look, Supervised):
+                return look
+            return Supervisor(
+                name,
+                look,
+                self.root,
+                output_of(look, name),
+                self.restarts,
+                tell=lambda line: self.tell(f"{name}: {line}"),
+                progress=lambda n, of: self.progress(f"{name}: cell {n} of {of} ..."),
+                stop=self.stop,
+            ).supervise()
+        except (RunHeld, NotebookUnusable) as problem:
+            return _left_alone(name, str(problem))
+        except (DurableError, OSError) as problem:
+            return Supervised(name, End.FAILED, why=str(problem))
+
+    def _look(self, name: str) -> Submitted | Supervised:
+        """Give what a run executes, or why it is not taken up.
+
+        Whoever is about to supervise a run has claimed it first, so that nobody who only reads it
+        stands in the way of its kernels.
+        """
+        exists = name in folders.run_names(self.root)
+        with (
+            claimed(self.root, name) if exists else nullcontext(),
+            open_run(
+                name, store=self.root, must_exist=True, role="reader", surroundings=QUIET
+            ) as run,
+        ):
+            status, said = RunStatus(run.status()), submitted_of(run)
+            asked, waits = for_a_person(run, next_kernel=False), _waits(run)
+        if said is None:
+            raise not_on_record(name)
+        if status not in _LEFT:
+            return _left_alone(name, f"it is {status}: somebody else has taken it up")
+        if status is RunStatus.WAITING and asked:
+            return Supervised(name, End.PERSON_NEEDED, why=asked[0].text, questions=asked)
+        if status is RunStatus.WAITING and waits:
+            return _left_alone(name, waits)
+        return submitted_from(said)
+
+
+def _waits(run: Run) -> str:
+    """Tell what a run waits for that has not come; "" if there is nothing, or it is due."""
+    pending = [s for s in run.states() if s.is_pending]
+    due = [datetime.fromisoformat(s.intent["due"]) for s in pending if s.intent.get("due")]
+    if not pending or (due and min(due) <= datetime.now(UTC)):
+        return ""
+    until = f", until {min(due):%Y-%m-%d %H:%M:%S} UTC" if due else ""
+    return f"it waits for {', '.join(s.id for s in pending)}{until}"
+
+
+def _left_alone(name: str, why: str) -> Supervised:
+    return Supervised(name, End.LEFT_ALONE, why=why)
