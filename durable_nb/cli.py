@@ -62,7 +62,11 @@ def cli() -> None:
 @cli.command(name="runs")
 @verb
 def runs_(face: Face) -> int:
-    r"""List the runs of the store, and where each stands.
+    r"""List the runs of the store, where each stands, and how its kernel comes on.
+
+    The pace is `live` while a kernel on this machine holds the run, and `slow` if an operation at
+    work has taken more than three times as long as usual, and ten seconds longer. Usual is the
+    median of completed operations of its name in this store.
 
     \b
     Example:

@@ -60,6 +60,8 @@ def refresh(
 def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, ...]]:
     """Tell what live kernels are executing, as their mirrors have it.
 
+    Where a run has recorded more than its mirror shows, time counts to when that was published.
+
     Parameters
     ----------
     root : Path
@@ -74,18 +76,18 @@ def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, 
         stopped (SIGSTOP) included. Waits are left out, and so are operations that have called
         others: they are as fast as those.
     """
-    epochs = {}
+    now = now or datetime.now(UTC)
+    until = {}
     for name in folders.run_names(root):
         holder = probe(root / name)
         if holder is not None and holder.live and holder.info.role == Role.RUNNER:
-            epochs[name] = holder.info.epoch
-    found: dict[str, list[AtWork]] = {name: [] for name in epochs}
-    if epochs:
-        now = now or datetime.now(UTC)
+            until[name] = mirror.known_until(root / name, holder.info.epoch, now)
+    found: dict[str, list[AtWork]] = {name: [] for name in until}
+    if any(until.values()):
         frame = mirror.query(root, queries("mirror")["at_work"])
-        for run, epoch, op, started, usual in frame.itertuples(index=False, name=None):
-            if epochs.get(run) == epoch:  # what an earlier owner left behind is at work nowhere
-                elapsed = max(0.0, (now - started).total_seconds())  # clocks may be set
+        for run, op, started, usual in frame.itertuples(index=False, name=None):
+            if known := until.get(run):
+                elapsed = max(0.0, (known - started).total_seconds())  # clocks may be set
                 found[run].append(AtWork(op, elapsed, None if math.isnan(usual) else usual))
     return {name: tuple(works) for name, works in found.items()}
 
@@ -112,7 +114,8 @@ def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
         this store. Without such a history nothing is slow, and neither is a wait. Else it is "".
 
         ``at_work`` is a list of mappings ``op, elapsed_s, usual_s``, in seconds; ``usual_s`` is
-        that median, or `None`.
+        that median, or `None`. Where a run has recorded more than its mirror shows, time counts to
+        when that was published.
     """
     root = store_folder(store)
     frame = sql("SELECT * FROM runs ORDER BY name", store=store)

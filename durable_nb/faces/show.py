@@ -57,9 +57,9 @@ def runs(face: Face, found: Sequence[Mapping[str, Any]]) -> None:
             if work.slow:
                 face.say(f"{row['name']}: slow: {work}")
     if up := taken_up(found):
-        what = "1 crashed run goes" if len(up) == 1 else f"{len(up)} crashed runs go"
+        what = "1 crashed run" if len(up) == 1 else f"{len(up)} crashed runs"
         line = command(face, "resume", more="--all")
-        face.say(f"{what} on with the notebook on record: {line}")
+        face.say(f"{what} can be taken up, with the notebook on record: {line}")
 
 
 def run(face: Face, picture: Picture) -> None:

@@ -91,25 +91,25 @@ class Head:
 
     def _slot(self, index: int) -> tuple[int, HeadState, str] | None:
         """Give the counter, the state and the run id of one slot, if it is whole."""
-        raw = os.pread(self._fd, _FIELDS.size + _SUM, index * SLOT)
-        for magic, form in ((_MAGIC, _FIELDS), (_OLD_MAGIC, _OLD_FIELDS)):
-            fields, check = raw[: form.size], raw[form.size : form.size + _SUM]
-            if raw[:8] != magic or len(check) < _SUM:
-                continue
-            if hashlib.blake2b(fields, digest_size=_SUM).digest() != check:
-                return None
-            _, count, seq, digest, *run_id = form.unpack(fields)
-            known = run_id[0].hex() if run_id and any(run_id[0]) else ""
-            return count, HeadState(seq, digest), known
-        return None
+        return _slot_of(os.pread(self._fd, _FIELDS.size + _SUM, index * SLOT))
 
     def read(self) -> HeadState | None:
         """Give the newest whole slot; None if there is none.
 
         Newest is by a counter and not by `seq`: after an accepted loss the seq goes back.
         """
-        found = [s for s in (self._slot(0), self._slot(1)) if s is not None]
-        return max(found, key=lambda slot: slot[0])[1] if found else None
+        return _newest(self._slot(0), self._slot(1))
+
+    @staticmethod
+    def look(path: Path) -> HeadState | None:
+        """Do the same from outside, without making a file where there is none."""
+        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            with open(os.open(path, flags), "rb") as file:
+                raw = file.read(2 * SLOT)
+        except OSError:
+            return None
+        return _newest(_slot_of(raw[:SLOT]), _slot_of(raw[SLOT:]))
 
     def write(self, state: HeadState) -> None:
         """Put the state into the older slot, without fsync."""
@@ -129,6 +129,25 @@ class Head:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def _slot_of(raw: bytes) -> tuple[int, HeadState, str] | None:
+    """Give the counter, the state and the run id of the bytes of one slot, if it is whole."""
+    for magic, form in ((_MAGIC, _FIELDS), (_OLD_MAGIC, _OLD_FIELDS)):
+        fields, check = raw[: form.size], raw[form.size : form.size + _SUM]
+        if raw[:8] != magic or len(check) < _SUM:
+            continue
+        if hashlib.blake2b(fields, digest_size=_SUM).digest() != check:
+            return None
+        _, count, seq, digest, *run_id = form.unpack(fields)
+        known = run_id[0].hex() if run_id and any(run_id[0]) else ""
+        return count, HeadState(seq, digest), known
+    return None
+
+
+def _newest(*slots: tuple[int, HeadState, str] | None) -> HeadState | None:
+    found = [s for s in slots if s is not None]
+    return max(found, key=lambda slot: slot[0])[1] if found else None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from durable_nb.journal import columns, segments
 from durable_nb.journal.columns import OPERATION_COLUMNS, RUN_COLUMNS, prepare
 from durable_nb.journal.errors import MirrorSkipped, MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, check_name
+from durable_nb.journal.head import Head
 from durable_nb.journal.owner import Life, Role, probe
 from durable_nb.journal.segments import MIRROR_FILE, SEALED, Sealed
 from durable_nb.journal.sql import queries
@@ -31,6 +33,7 @@ __all__ = [
     "OPERATION_COLUMNS",
     "RUN_COLUMNS",
     "Mirror",
+    "known_until",
     "lags",
     "prepare",
     "query",
@@ -199,6 +202,31 @@ def lags(folder: Path) -> bool:
         return (folder / HEAD_FILE).stat().st_mtime_ns > published
     except FileNotFoundError:
         return True
+
+
+def known_until(folder: Path, epoch: int, now: datetime) -> datetime | None:
+    """Give the moment up to which what a mirror calls live is known to be at work.
+
+    Where something was recorded after it was published, what it shows may be over by now.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    epoch : int
+        Of the owner that lives. `None` is given if the mirror is an earlier one's.
+    now : datetime
+        The time that it is.
+    """
+    try:
+        published = datetime.fromtimestamp((folder / MIRROR_FILE).stat().st_mtime, UTC)
+        _, meta = Mirror.tail(folder)
+    except (FileNotFoundError, MirrorUnreadable):
+        return None
+    if meta.get("epoch") != str(epoch):
+        return None
+    head = Head.look(folder / HEAD_FILE)
+    return now if head is not None and head.seq <= Sealed.of(meta).to else published
 
 
 def _name(bad: Sequence[MirrorUnreadable]) -> None:

@@ -19,9 +19,9 @@ SET python_enable_replacements = false;
 SET lock_configuration = true
 
 -- name: at_work
--- What is at work in which epoch of its run, and the median of the seconds that completed
--- operations of its name took. A wait is neither live, nor does it have a duration. What has called
--- others is left out on both sides: those stand for themselves, and may be waits.
+-- What is at work, and the median of the seconds that completed operations of its name took. A wait
+-- is neither live, nor does it have a duration. What has called others is left out on both sides:
+-- those stand for themselves, and may be waits.
 WITH steps AS (
     SELECT * FROM operations AS o
      WHERE NOT EXISTS (FROM operations AS c WHERE c.run = o.run AND c.parent = o.id)
@@ -30,9 +30,8 @@ WITH steps AS (
      WHERE outcome = 'completed' AND error IS NULL
      GROUP BY name
 )
-SELECT DISTINCT s.run, r.epoch, s.id, s.started, u.usual_s
+SELECT DISTINCT s.run, s.id, s.started, u.usual_s
   FROM steps AS s
-  JOIN runs AS r ON r.name = s.run
   LEFT JOIN usual AS u ON u.name = s.name
  WHERE s.live AND s.started IS NOT NULL
  ORDER BY s.run, s.started, s.id

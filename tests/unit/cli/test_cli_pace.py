@@ -206,6 +206,26 @@ def test_what_an_earlier_owner_was_at_is_at_work_no_more(past: Bench, held: Chil
         assert at_work(past.store)["late"] == ()
 
 
+def test_what_a_mirror_that_lags_shows_is_known_to_be_at_work_until_it_was_published(
+    past: Bench,
+) -> None:
+    """A busy run renews its mirror seldom: what has ended since then is not called slow."""
+    mirror, left = past.store / "busy" / "operations.parquet", past.folder / "left.parquet"
+
+    def work() -> None:
+        eventually(lambda: mirror.exists() and "charge#1" in Mirror.tail(mirror.parent)[0])
+        shutil.copy2(mirror, left)  # with its time
+
+    with dnb.run("busy", store=past.store) as run:
+        run.step("charge", effect="none").call(work)
+        run.step("mail", effect="none").call(int)
+        eventually(lambda: "mail#1" in Mirror.tail(run.folder)[0])
+        shutil.copy2(left, mirror)
+        (found,) = at_work(past.store, now=datetime.now(UTC) + timedelta(hours=1))["busy"]
+        assert (found.op, found.slow) == ("charge#1", False)
+        assert 0 <= found.elapsed_s < 5
+
+
 def test_only_a_kernel_that_provably_lives_is_live(past: Bench) -> None:
     """Who settles a run is no kernel, and of another machine nothing can be proved."""
     with open_run("past", store=past.store, role="operator"):
@@ -248,6 +268,6 @@ def test_runs_that_can_be_taken_up_are_counted_with_the_line_that_does(bench: Be
     crashed = ["by hand", "goes on", "in doubt", "asking"]
     assert status == {**dict.fromkeys(crashed, "crashed"), "done": "finished"}
     line = f"durable-nb resume --all --store {bench.store}"
-    assert told.stderr == f"1 crashed run goes on with the notebook on record: {line}\n"
+    assert told.stderr == f"1 crashed run can be taken up, with the notebook on record: {line}\n"
     again = do("runs", "--store", bench.store)
     assert (again.stdout, again.stderr) == (told.stdout, told.stderr)

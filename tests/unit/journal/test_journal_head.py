@@ -72,3 +72,17 @@ def test_a_head_that_is_a_link_is_not_followed(tmp_path):
     with pytest.raises(OSError, match="symbolic"):
         Head(tmp_path / "head")
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_look_from_outside_reads_the_newest_and_makes_no_file(tmp_path):
+    """A file that is missing stays missing, since that is a finding; a link is not followed."""
+    assert Head.look(tmp_path / "head") is None
+    assert not (tmp_path / "head").exists()
+    head = Head(tmp_path / "head")
+    assert Head.look(head.path) is None
+    for seq in (7, 5):
+        head.write(HeadState(seq, b"d" * 16))
+    assert Head.look(head.path) == head.read() == HeadState(5, b"d" * 16)
+    head.close()
+    (tmp_path / "link").symlink_to(head.path)
+    assert Head.look(tmp_path / "link") is None
