@@ -232,6 +232,7 @@ class _Worker(threading.Thread):
             startup_timeout=limits.start_s,
             timeout=limits.cell_s,
             interrupt_on_timeout=True,
+            coalesce_streams=True,
             on_cell_start=self._begun,
             log=_LOG,
         )

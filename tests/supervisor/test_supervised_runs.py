@@ -183,7 +183,9 @@ def test_what_cannot_be_executed_is_refused_before_anything_is_begun(desk, words
 
 def test_a_run_that_somebody_executes_is_not_taken(desk):
     """Neither by another supervisor nor by `resume --all`."""
-    notebook = desk.notebook("import time\ntime.sleep(8)")
+    notebook = desk.notebook(
+        "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.1)"
+    )
     child = desk.start("run", notebook.name, "--run", "r", "--json")
     try:
         while not (desk.folder / "store" / "r" / "journal.duckdb").exists():
@@ -194,7 +196,8 @@ def test_a_run_that_somebody_executes_is_not_taken(desk):
         assert f"supervisor process {child.pid}" in err
         code, out, _ = desk.do("resume", "--all")
         assert (code, "0 of 0 crashed runs were taken up" in out) == (0, True)
-        assert child.wait(30) == 0
+        (desk.folder / "go").touch()
+        assert child.wait(60) == 0
     finally:
         child.kill()
 
