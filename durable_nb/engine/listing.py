@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +14,10 @@ from durable_nb.engine.store import open_run, store_folder
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.journal import folder as folders
 from durable_nb.journal import mirror, probe
-from durable_nb.journal.owner import Life
+from durable_nb.journal.owner import Life, Role
+from durable_nb.journal.sql import queries
 from durable_nb.model.errors import DurableError
+from durable_nb.model.pace import AtWork, pace_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +57,39 @@ def refresh(
     return notes
 
 
+def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, ...]]:
+    """Tell what live kernels are executing, as their mirrors have it.
+
+    Parameters
+    ----------
+    root : Path
+        The store.
+    now : datetime, optional
+        By the clock of this machine, UTC; by default the time that it is.
+
+    Returns
+    -------
+    dict
+        Run to what is at work in it, for each run that a kernel on this machine holds, one that is
+        stopped (SIGSTOP) included. Waits are left out, and so are operations that have called
+        others: they are as fast as those.
+    """
+    epochs = {}
+    for name in folders.run_names(root):
+        holder = probe(root / name)
+        if holder is not None and holder.live and holder.info.role == Role.RUNNER:
+            epochs[name] = holder.info.epoch
+    found: dict[str, list[AtWork]] = {name: [] for name in epochs}
+    if epochs:
+        now = now or datetime.now(UTC)
+        frame = mirror.query(root, queries("mirror")["at_work"])
+        for run, epoch, op, started, usual in frame.itertuples(index=False, name=None):
+            if epochs.get(run) == epoch:  # what an earlier owner left behind is at work nowhere
+                elapsed = max(0.0, (now - started).total_seconds())  # clocks may be set
+                found[run].append(AtWork(op, elapsed, None if math.isnan(usual) else usual))
+    return {name: tuple(works) for name, works in found.items()}
+
+
 def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     """List the runs of a store, a row each.
 
@@ -64,11 +101,27 @@ def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``name, run_id, status, version, epoch, completed, incomplete, unknown, usd, tokens,
-        opened, updated, folder``. A run that somebody holds is shown as its mirror has it: renewed
-        within two seconds of a change, but not before 66 times as long as the last renewal took.
+        ``name, run_id, status, pace, version, epoch, completed, incomplete, unknown, usd, tokens,
+        opened, updated, folder, at_work``. A run that somebody holds is shown as its mirror has it:
+        renewed within two seconds of a change, but not before 66 times as long as the last renewal
+        took.
+
+        ``pace`` is ``"live"`` while a kernel on this machine holds the run, and ``"slow"`` if that
+        takes longer than usual: an operation at work that has taken longer than both three times
+        the median and the median and ten seconds, of what completed operations of its name took in
+        this store. Without such a history nothing is slow, and neither is a wait. Else it is "".
+
+        ``at_work`` is a list of mappings ``op, elapsed_s, usual_s``, in seconds; ``usual_s`` is
+        that median, or `None`.
     """
-    return sql("SELECT * FROM runs ORDER BY name", store=store)
+    root = store_folder(store)
+    frame = sql("SELECT * FROM runs ORDER BY name", store=store)
+    working = at_work(root)
+    paces = [str(pace_of(working.get(name))) for name in frame["name"]]
+    works = [[work.as_dict() for work in working.get(name, ())] for name in frame["name"]]
+    frame.insert([*frame].index("status") + 1, "pace", paces)
+    frame.insert(len(frame.columns), "at_work", works)
+    return frame
 
 
 def sql(query: str, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:

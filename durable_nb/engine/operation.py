@@ -268,6 +268,8 @@ class Operation(Entered):
             body["branch"] = self.branch
         if self.undoes is not None:
             body["undoes"] = self.undoes
+        if options.reconcile is not None:
+            body["reconciles"] = True
         return body
 
     def persist_intent(self, state: OperationState | None) -> None:

@@ -279,6 +279,7 @@ def meta_of(run: Operated) -> dict[str, str]:
         "copied": "yes" if run.copied else "",
         "paused": paused_text(fold),
         "budget": permits.line_of(run),
+        "submitted": "" if fold.submitted is None else "yes",
         "retired": retired.to_json(),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from durable_nb.engine import listing
 from durable_nb.engine import store as stores
-from durable_nb.engine.published import row_of
+from durable_nb.engine.published import published, row_of
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.run import Run
 from durable_nb.engine.views import OperationView, frame_of_operations
@@ -19,11 +19,14 @@ from durable_nb.engine.watched import Watched, watch
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import rows_of, to_json
 from durable_nb.faces.settling import Line, lines_for
+from durable_nb.journal import Mirror, mirror, probe
 from durable_nb.journal import folder as folders
-from durable_nb.journal import mirror, probe
+from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.mirror import MIRROR_FILE, RUN_COLUMNS, standing
 from durable_nb.model.errors import DurableError, RunHeld
-from durable_nb.model.outcomes import Outcome
+from durable_nb.model.outcomes import Outcome, RunStatus
+from durable_nb.model.pace import pace_of
+from durable_nb.model.verdicts import Verdict
 
 _LOOK_OUTSIDE: Final = "`durable-nb show {run}` shows what its mirror has, without the lease."
 
@@ -158,11 +161,39 @@ def list_runs(face: Face) -> list[dict[str, Any]]:
     notes = refresh(face)
     root = stores.store_folder(face.store)
     frame = mirror.query(root, "SELECT * FROM runs")
+    working = listing.at_work(root)
     found = {row["name"]: row for row in rows_of(frame)}
     rows = []
     for name in folders.run_names(root):
         blank = {**dict.fromkeys(RUN_COLUMNS), "name": name, "folder": str(root / name)}
         row = found.get(name, blank)
         row["status"] = standing(root / name, row["status"])
+        row["pace"] = str(pace_of(working.get(name)))
+        row["at_work"] = [work.as_dict() for work in working.get(name, ())]
         rows.append({**row, "note": notes.get(name, "")})
     return rows
+
+
+def taken_up(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the runs that `resume --all` takes up.
+
+    They crashed, their notebook is on record, and nothing in them waits for a person; a signal may
+    come from anywhere.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        From `list_runs`.
+    """
+    crashed = [row for row in rows if row["status"] == RunStatus.CRASHED]
+    return [row["name"] for row in crashed if _goes_on_by_itself(Path(row["folder"]))]
+
+
+def _goes_on_by_itself(folder: Path) -> bool:
+    try:
+        _, meta = Mirror.tail(folder)
+        if not meta.get("submitted"):
+            return False
+        return all(q.verb == Verdict.SIGNAL for q in published(folder).questions)
+    except MirrorUnreadable:
+        return False

@@ -10,11 +10,12 @@ from typing import Any, Final
 from durable_nb.engine.questions import questions_of
 from durable_nb.engine.run import Run
 from durable_nb.engine.views import OperationView
-from durable_nb.faces.look import Picture, operation_row
+from durable_nb.faces.look import Picture, operation_row, taken_up
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, short
-from durable_nb.faces.settling import Line, lines_for
+from durable_nb.faces.settling import Line, command, lines_for
 from durable_nb.model.outcomes import Outcome
+from durable_nb.model.pace import AtWork
 from durable_nb.model.waits import WAITS_FOR, Wait
 
 #: How many operations a line about something that is not watched names.
@@ -23,7 +24,7 @@ _PLACES: Final = 3
 NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 _OPERATION: Final = ("row", "operation", "effect", "outcome", "attempt", "result or error")
-_RUNS: Final = ("run", "status", *map(str, Outcome), "updated (UTC)", "folder")
+_RUNS: Final = ("run", "status", "pace", *map(str, Outcome), "updated (UTC)", "folder")
 _FIELDS: Final = (
     "id", "row", "effect", "outcome", "attempt", "idempotency_key", "started", "ended",
     "duration_s", "usd", "tokens", "result", "error", "why",
@@ -46,13 +47,19 @@ def runs(face: Face, found: Sequence[Mapping[str, Any]]) -> None:
     rows = []
     for row in found:
         counts = [cell(row[str(outcome)]) for outcome in Outcome]
-        rows.append(
-            [row["name"], row["status"] or "?", *counts, moment(row["updated"]), row["folder"]]
-        )
+        about = [row["name"], row["status"] or "?", row["pace"]]
+        rows.append([*about, *counts, moment(row["updated"]), row["folder"]])
     face.table(_RUNS, rows)
     for row in found:
         if row["note"]:
             face.say(f"{row['name']}: {row['note']}")
+        for work in (AtWork(**work) for work in row["at_work"]):
+            if work.slow:
+                face.say(f"{row['name']}: slow: {work}")
+    if up := taken_up(found):
+        what = "1 crashed run goes" if len(up) == 1 else f"{len(up)} crashed runs go"
+        line = command(face, "resume", more="--all")
+        face.say(f"{what} on with the notebook on record: {line}")
 
 
 def run(face: Face, picture: Picture) -> None:

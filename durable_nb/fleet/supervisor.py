@@ -36,6 +36,8 @@ _LOOK_S: Final = 0.5
 #: What the cell ends with that waits for what needs no person here.
 _WAITING: Final = frozenset({"SignalPending", "TimerPending"})
 _SIGNAL: Final = "signal"
+#: What answers that an outcome is unknown.
+_DOUBTS: Final = frozenset({"confirm", "deny"})
 _WHY_PAUSED: Final = "its supervisor was told to stop"
 _TOLD_TO_STOP: Final = "it was told to stop; the run can be resumed"
 #: Last lines that a dead kernel wrote, kept for the report.
@@ -179,7 +181,8 @@ class Supervisor:
             return None
         self._unpause()
         with self._held("reader") as run:
-            said, status, asked = submitted_of(run), run.status(), _for_a_person(run)
+            said, status = submitted_of(run), run.status()
+            asked = for_a_person(run, next_kernel=True)
             before = None if said is None else submitted_from(said)
             refuse_homeless(self.submitted)
             refuse_another(self.run, before, self.submitted, status)
@@ -242,6 +245,7 @@ class Supervisor:
     def _judge(self, found: Pass, started: Mapping[str, int]) -> Supervised | None:
         """Say how it stands after a pass; `None` to go on with another kernel."""
         self._unpause()
+        self._deaths += found.ending is Ending.DIED
         if found.ending is Ending.BROKEN_OFF:
             return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
         if not self._exists():
@@ -255,7 +259,7 @@ class Supervisor:
         role = "operator" if died else "reader"
         with self._held(role) as run:
             loop = record_death(run, found, started) if died else None
-            asked = _for_a_person(run)
+            asked = for_a_person(run, next_kernel=died)
             pending = [s for s in run.states() if s.is_pending]
         if asked:
             return self._needs(asked, found.lines)
@@ -270,7 +274,6 @@ class Supervisor:
 
     def _after_death(self, found: Pass, loop: CrashLoop | None) -> Supervised | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
-        self._deaths += 1
         if loop is not None:
             self._park(loop)
             return Supervised(self.run, End.FAILED, why=str(loop))
@@ -303,9 +306,22 @@ class Supervisor:
         return self.run in folders.run_names(self.store)
 
 
-def _for_a_person(run: Run) -> tuple[Question, ...]:
-    """List what waits for a person; a signal may come from anywhere."""
-    return tuple(q for q in run.status_view().questions if q.verb != _SIGNAL)
+def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
+    """List what waits for a person; a signal may come from anywhere.
+
+    Parameters
+    ----------
+    run : Run
+        Held by whoever asks.
+    next_kernel : bool
+        Whether another kernel is to come: a doubt that its reconciler is asked about waits for it.
+    """
+    found = [q for q in run.status_view().questions if q.verb != _SIGNAL]
+    if next_kernel:
+        checked = {s.id for s in run.states() if s.intent.get("reconciles")}
+        doubts = (q.view.id if q.view and q.verb in _DOUBTS else "" for q in found)
+        found = [q for q, op in zip(found, doubts, strict=True) if op not in checked]
+    return tuple(found)
 
 
 def _write(notebook: Any, path: Path) -> None:

@@ -59,7 +59,7 @@ def test_an_effect_in_doubt_needs_a_person_and_is_told_with_the_lines_that_settl
 
     code, said = desk.run(notebook)
 
-    assert (code, said["end"], said["kernels"]) == (3, "person needed", 1)
+    assert (code, said["end"], said["kernels"], said["deaths"]) == (3, "person needed", 1, 1)
     assert [line["line"] for line in said["open"]] == [
         "durable-nb confirm r 'pay#1' '{\"id\": …}' --evidence \"…\"",
         "durable-nb deny r 'pay#1' --evidence \"…\"",

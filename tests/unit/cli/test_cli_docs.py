@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+import nbformat
 import pytest
-from support.terminal import ROOT, do
+from support.terminal import ROOT, do, run_it
 
 import durable_nb as dnb
 from durable_nb import cli as commands
@@ -116,9 +117,16 @@ def test_an_undocumented_command_or_option_is_noticed() -> None:
     assert undocumented(without, everything()) == ["deny"]
 
 
-def transcripts() -> list[tuple[str, str]]:
-    """Give each command of docs/cli.md with the output that stands below it."""
-    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+#: The chapter of docs/cli.md whose commands start kernels, and so are done in a test of their own.
+EXECUTES = re.compile(r"^## Execute a notebook.*?(?=^## )", re.M | re.S)
+
+
+def cli_page() -> str:
+    return (ROOT / "docs" / "cli.md").read_text("utf-8")
+
+
+def transcripts(text: str) -> list[tuple[str, str]]:
+    """Give each command of a text with the output that stands below it."""
     found = []
     for block in re.findall(r"```console\n(.*?)```", text, re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
@@ -186,7 +194,33 @@ def test_the_documented_output_is_the_real_output(
 ) -> None:
     """Each command of docs/cli.md, in order, prints what stands there."""
     monkeypatch.setattr("durable_nb.journal.folder.filesystem_warnings", lambda *_, **__: [])
-    found = transcripts()
+    found = transcripts(EXECUTES.sub("", cli_page()))
     assert len(found) > 10
     for line, output in found:
         assert steady(said(line), store.parent) == steady(output, store.parent), line
+
+
+def executed(line: str) -> str:
+    """Do a line of a transcript in a process of its own, since it handles Ctrl-C itself."""
+    call, asks, _ = line.partition('; echo "exit $?"')
+    result = run_it(*shlex.split(call)[1:])
+    assert asks or result.returncode == 0, (line, result)
+    return result.stderr + result.stdout + (f"exit {result.returncode}\n" if asks else "")
+
+
+@pytest.mark.slow
+def test_the_documented_notebook_is_executed_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notebook that docs/cli.md shows, by the commands that it shows, prints what it shows."""
+    (chapter,) = EXECUTES.findall(cli_page())
+    (source,) = re.findall(r"```python\n(.*?)```", chapter, re.S)
+    cells = [nbformat.v4.new_code_cell(cell) for cell in source.strip().split("\n\n")]
+    cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "refunds.ipynb")
+    monkeypatch.setenv("DURABLE_STORE", str(tmp_path / ".durable"))
+    monkeypatch.chdir(tmp_path)
+    found = transcripts(chapter)
+    assert [line.split()[1] for line, _ in found] == ["run", "approve", "resume"]
+    for line, output in found:
+        assert steady(executed(line), tmp_path) == steady(output, tmp_path), line
