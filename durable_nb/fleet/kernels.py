@@ -229,6 +229,7 @@ class _Worker(threading.Thread):
         self._client = _Client(
             notebook,
             km=self.manager,
+            kernel_name=submitted.kernel,
             startup_timeout=limits.start_s,
             timeout=limits.cell_s,
             interrupt_on_timeout=True,
