@@ -196,7 +196,9 @@ def _print(face: Face, document: dict[str, Any]) -> None:
         face.line(f"  {line['question']}")
         face.line(f"    {line['line']}")
     if document["notebook"]:
-        face.line(f"notebook: {document['notebook']}")
+        path = Path(document["notebook"])
+        here = path.is_relative_to(Path.cwd())
+        face.line(f"notebook: {path.relative_to(Path.cwd()) if here else path}")
 
 
 #: In the order in which `--help` lists them.
