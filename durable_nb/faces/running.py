@@ -190,7 +190,7 @@ def _print(face: Face, document: dict[str, Any]) -> None:
 
     kernels = told_of_kernels(document["kernels"], document["deaths"])
     face.line(f"run {document['run']}: {document['end']}{kernels}")
-    if document["why"]:
+    if document["why"] and not document["open"]:  # which say it as well
         face.line(f"why: {document['why']}")
     for line in document["open"]:
         face.line(f"  {line['question']}")

@@ -93,6 +93,6 @@ class RunTaken(DurableError):
     def __str__(self) -> str:
         return (
             f"run {self.run!r} is in use, with {self.what}: {self.before!r}, and not {self.now!r}. "
-            f" Nothing was begun. Choose another name; durable-nb resume {self.run} "
+            f"Nothing was begun. Choose another name; durable-nb resume {self.run} "
             "goes on with what is on record."
         )

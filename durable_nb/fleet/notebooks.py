@@ -123,9 +123,14 @@ def submitted_from(said: Mapping[str, Any]) -> Submitted:
 def value_of(text: str) -> Any:
     """Give the value of a parameter on a command line: JSON where it is that, else the text."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         return text
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse `NaN` and the infinities, which are no JSON: no name in Python means them either."""
+    raise ValueError(name)
 
 
 def _read(path: Path) -> NotebookNode:

@@ -90,7 +90,7 @@ class Supervised:
     def to_text(self) -> str:
         """Tell how it stands, and the Python lines that settle what waits for a person."""
         found = [f"run {self.run}: {self.end}{told_of_kernels(self.kernels, self.deaths)}"]
-        if self.why:
+        if self.why and not self.questions:  # which say it as well
             found.append(f"why: {self.why}")
         if self.questions:
             found.append(

@@ -16,7 +16,7 @@ from durable_nb.engine.store import open_run
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.fleet.differences import differences, packages_of, refuse_another, refuse_homeless
 from durable_nb.fleet.errors import NotebookUnusable, RunTaken
-from durable_nb.fleet.notebooks import Submitted, submit
+from durable_nb.fleet.notebooks import Submitted, submit, value_of
 from durable_nb.model.outcomes import RunStatus
 
 
@@ -159,3 +159,13 @@ def test_a_kernel_for_another_language_is_refused(folder, kernel):
     path.write_text(path.read_text().replace('"python"', '"R"'))
     with pytest.raises(NotebookUnusable, match="is for R, and a durable run needs Python"):
         submit(folder / "mine.ipynb", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("7", 7), ("1.5", 1.5), ("true", True), ('["a"]', ["a"]), ("b c", "b c"), ("NaN", "NaN"),
+     ("-Infinity", "-Infinity"), ("2026-03-01", "2026-03-01"), ("", "")],
+)  # fmt: skip
+def test_a_parameter_on_a_command_line_is_json_else_text(text, value):
+    """What is no JSON is text, the constants that JSON does not have included."""
+    assert value_of(text) == value
