@@ -14,13 +14,12 @@ from typing import Final
 from durable_nb.engine import listing
 from durable_nb.engine.run import Run
 from durable_nb.engine.store import open_run, store_folder
-from durable_nb.engine.supervised import submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.errors import NotebookUnusable
 from durable_nb.fleet.kernels import Stop
-from durable_nb.fleet.notebooks import Submitted, submitted_from
-from durable_nb.fleet.supervising import RESTARTS, not_on_record, output_of, stopping
+from durable_nb.fleet.notebooks import Submitted
+from durable_nb.fleet.supervising import RESTARTS, output_of, stopping, submitted_in
 from durable_nb.fleet.supervisor import End, Supervised, Supervisor, for_a_person
 from durable_nb.journal import folder as folders
 from durable_nb.journal import mirror, probe
@@ -157,17 +156,15 @@ class Many:
                 name, store=self.root, must_exist=True, role="reader", surroundings=QUIET
             ) as run,
         ):
-            status, said = RunStatus(run.status()), submitted_of(run)
+            status, submitted = RunStatus(run.status()), submitted_in(run)
             asked, waits = for_a_person(run, next_kernel=False), _waits(run)
-        if said is None:
-            raise not_on_record(name)
         if status not in _LEFT:
             return _left_alone(name, f"it is {status}: somebody else has taken it up")
         if status is RunStatus.WAITING and asked:
             return Supervised(name, End.PERSON_NEEDED, why=asked[0].text, questions=asked)
         if status is RunStatus.WAITING and waits:
             return _left_alone(name, waits)
-        return submitted_from(said)
+        return submitted
 
 
 def _waits(run: Run) -> str:

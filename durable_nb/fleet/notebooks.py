@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,7 +117,7 @@ def snapshot(notebook: NotebookNode, about: Submitted) -> Submitted:
 
 def submitted_from(said: Mapping[str, Any]) -> Submitted:
     """Give what a record keeps of a run."""
-    return Submitted(**said)
+    return Submitted(**{f.name: said[f.name] for f in fields(Submitted) if f.name in said})
 
 
 def value_of(text: str) -> Any:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from durable_nb.engine.run import Run
 from durable_nb.engine.store import open_run, store_folder
 from durable_nb.engine.supervised import submitted_of
 from durable_nb.engine.trajectory import QUIET
@@ -110,16 +111,28 @@ def resume(
 def recorded(run: str, store: Path) -> Submitted:
     """Give what a run executes, as it is on record; raises `NotebookUnusable` if nothing is."""
     with open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held:
-        said = submitted_of(held)
+        return submitted_in(held)
+
+
+def submitted_in(run: Run) -> Submitted:
+    """Give the notebook that is on record, if there is one and this user has submitted it.
+
+    Raises
+    ------
+    NotebookUnusable
+        The run was executed in a front end or in a script; or its notebook is somebody else's.
+    """
+    said, what = submitted_of(run), f"run {run.name!r}"
     if said is None:
-        raise not_on_record(run)
+        advice = "Resume it in its notebook, or name that: durable-nb run NOTEBOOK --run NAME"
+        raise NotebookUnusable(what, "it has no notebook on record", advice)
+    if not said["signed"]:
+        advice = (
+            "It came in an archive, or from another user or machine, and would be executed as "
+            "you. If you trust it, name the file yourself: durable-nb run NOTEBOOK --run NAME"
+        )
+        raise NotebookUnusable(what, "its notebook was not submitted by you", advice)
     return submitted_from(said)
-
-
-def not_on_record(run: str) -> NotebookUnusable:
-    """Make the error of a run that was executed in a front end, or in a script."""
-    advice = "Resume it in its notebook, or name that: durable-nb run NOTEBOOK --run NAME"
-    return NotebookUnusable(f"run {run!r}", "it has no notebook on record", advice)
 
 
 def output_of(submitted: Submitted, run: str) -> Path:

@@ -91,3 +91,26 @@ def test_it_works_from_a_cell_and_stops_before_the_next_operation(desk, happen):
     assert "stopping before the next operation" in said
     assert "run r: finished (1 kernel)" in said
     assert desk.effects() == [str(n) for n in range(20)]
+
+
+def test_a_notebook_on_record_that_another_user_submitted_is_not_executed(
+    desk, happen, monkeypatch
+):
+    """It may have come in an archive: named by a person, it is, and from then on it is theirs."""
+    monkeypatch.setenv("PYTHONPATH", desk.environment["PYTHONPATH"])
+    monkeypatch.setenv("XDG_DATA_HOME", str(desk.folder / "theirs"))
+    store = desk.folder / "store"
+    notebook = desk.notebook(happen, "happen('began')", f"import os\n{KILL_ONCE}", "happen('end')")
+    assert dnb.supervise(notebook, "r", store=store, restarts=0).end == "failed"
+    monkeypatch.setenv("XDG_DATA_HOME", str(desk.folder / "mine"))
+
+    with pytest.raises(dnb.NotebookUnusable, match="its notebook was not submitted by you"):
+        dnb.resume("r", store=store)
+    (left,) = dnb.resume_all(store=store)
+    assert (left.end, left.kernels) == ("left alone", 0)
+    assert "not submitted by you" in left.why
+    assert desk.effects() == ["began"]
+
+    (desk.folder / "killed").unlink()
+    assert dnb.supervise(notebook, "r", store=store, restarts=0).end == "failed"
+    assert dnb.resume("r", store=store).end == "finished"
