@@ -35,7 +35,7 @@ from durable_nb.model.state import OperationState
 _LOOK_S: Final = 0.5
 #: What the cell ends with that waits for what needs no person here.
 _WAITING: Final = frozenset({"SignalPending", "TimerPending"})
-_SIGNAL: Final = "signal"
+_SIGNAL, _UNPAUSE = "signal", "unpause"
 #: What answers that an outcome is unknown.
 _DOUBTS: Final = frozenset({"confirm", "deny"})
 _WHY_PAUSED: Final = "its supervisor was told to stop"
@@ -234,8 +234,8 @@ class Supervisor:
         if not self._exists():
             return
         with self._held("reader") as run:
-            paused = run.fold.paused
-        if paused is not None and paused["reason"] == _WHY_PAUSED:
+            is_ours = _is_paused_by_a_supervisor(run)
+        if is_ours:
             with self._held("operator") as run:
                 run.unpause(_WHY_PAUSED)
 
@@ -310,6 +310,8 @@ class Supervisor:
 def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
     """List what waits for a person; a signal may come from anywhere.
 
+    Nor does a person take back the pause of a supervisor that was killed before it could.
+
     Parameters
     ----------
     run : Run
@@ -317,12 +319,18 @@ def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:
     next_kernel : bool
         Whether another kernel is to come: a doubt that its reconciler is asked about waits for it.
     """
-    found = [q for q in run.status_view().questions if q.verb != _SIGNAL]
+    nobodys = {_SIGNAL, _UNPAUSE} if _is_paused_by_a_supervisor(run) else {_SIGNAL}
+    found = [q for q in run.status_view().questions if q.verb not in nobodys]
     if next_kernel:
         checked = {s.id for s in run.states() if s.intent.get("reconciles")}
         doubts = (q.view.id if q.view and q.verb in _DOUBTS else "" for q in found)
         found = [q for q, op in zip(found, doubts, strict=True) if op not in checked]
     return tuple(found)
+
+
+def _is_paused_by_a_supervisor(run: Run) -> bool:
+    paused = run.fold.paused
+    return paused is not None and paused["reason"] == _WHY_PAUSED
 
 
 def _write(notebook: Any, path: Path) -> None:
