@@ -244,7 +244,12 @@ def _check_history(desk: Any, server: HttpLedger, plan: Plan) -> None:
     _, out, _ = desk.do("history", "r", "--json")
     records = json.loads(out)
     kinds = Counter(record["kind"] for record in records)
-    assert (kinds["opened"], kinds["finished"]) == (KILLS + 2, 1)
+    kernels, deaths = KILLS + 2, KILLS + 1
+    assert (kinds["died"], kinds["finished"]) == (deaths, 1)
+    assert kinds["opened"] == kernels + deaths  # a death is recorded by who settles
+    told = [record["detail"] for record in records if record["kind"] == "died"]
+    assert all(how.startswith("signal ") for how in told)
+    assert sum("code of cell" not in how for how in told), "what was at work is told"
     of = {r["op"]: [x["kind"] for x in records if x["op"] == r["op"]] for r in records if r["op"]}
     for number in plan.slow:  # all of these were cut: what may be done again was, and is told
         (op,) = (op for op in of if f"[{number}]#1" in op)
