@@ -14,7 +14,7 @@ import click
 from durable_nb.engine import store as stores
 from durable_nb.faces.output import DONE, ERROR, INTERRUPTED, PERSON_NEEDED, Face, verb
 from durable_nb.faces.problems import Unwrapped
-from durable_nb.faces.settling import lines_for
+from durable_nb.faces.settling import command, lines_for
 from durable_nb.journal import folder as folders
 
 if TYPE_CHECKING:
@@ -195,6 +195,8 @@ def _print(face: Face, document: dict[str, Any]) -> None:
     for line in document["open"]:
         face.line(f"  {line['question']}")
         face.line(f"    {line['line']}")
+    if document["open"]:
+        face.line(f"then: {command(face, 'resume', document['run'])}")
     if document["notebook"]:
         path = Path(document["notebook"])
         here = path.is_relative_to(Path.cwd())
