@@ -20,13 +20,13 @@ from durable_nb.engine.store import open_run
 from durable_nb.engine.supervised import PLAN, Plan, begun, submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
-from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.deaths import how_it_ended, record_death
 from durable_nb.fleet.differences import differences, refuse_another, refuse_homeless
 from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted, submitted_from
 from durable_nb.journal import folder as folders
+from durable_nb.journal.claim import claimed
 from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
 from durable_nb.model.state import OperationState
