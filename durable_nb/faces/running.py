@@ -19,6 +19,7 @@ from durable_nb.faces.output import DONE, ERROR, INTERRUPTED, PERSON_NEEDED, Fac
 from durable_nb.faces.problems import Unwrapped
 from durable_nb.faces.settling import lines_for
 from durable_nb.fleet.errors import NotebookUnusable
+from durable_nb.journal import Store, store_of
 from durable_nb.journal import folder as folders
 from durable_nb.model.errors import RunHeld
 from durable_nb.model.outcomes import RunStatus
@@ -111,7 +112,7 @@ def resume(face: Face, name: str | None, every: bool, jobs: int, restarts: int) 
 
     if bool(name) == every:
         raise click.UsageError("name a run, or say --all. Nothing was begun.")
-    root, stop = stores.store_folder(face.store), Stop()
+    root, stop = store_of(face.store), Stop()
     names = [name] if name else _crashed(face)
     _stop_on_signals(face, stop)
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
@@ -134,7 +135,7 @@ def _crashed(face: Face) -> list[str]:
 
 
 def _resumed(
-    face: Face, root: Path, name: str, restarts: int, stop: Stop, every: bool
+    face: Face, root: Store, name: str, restarts: int, stop: Stop, every: bool
 ) -> dict[str, Any] | None:
     """Take up one run; `None` for one that is left alone among many, which is told."""
     from durable_nb.fleet.notebooks import submitted_from
@@ -170,7 +171,7 @@ def _supervised(
         report = Supervisor(
             name,
             submitted,
-            stores.store_folder(face.store),
+            store_of(face.store),
             output,
             restarts,
             tell=lambda line: face.say(f"{name}: {line}"),

@@ -25,8 +25,7 @@ from durable_nb.fleet.differences import differences, refuse_another, refuse_hom
 from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted, submitted_from
-from durable_nb.journal import folder as folders
-from durable_nb.journal.claim import claimed
+from durable_nb.journal import Store
 from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
 from durable_nb.model.state import OperationState
@@ -120,7 +119,7 @@ class Supervisor:
         Name of the run.
     submitted : Submitted
         What is executed.
-    store : Path
+    store : Store
         Where the run is.
     output : Path or None
         Where the executed notebook is written, after each pass; `None` for whoever follows it.
@@ -142,7 +141,7 @@ class Supervisor:
 
     run: str
     submitted: Submitted
-    store: Path
+    store: Store
     output: Path | None
     restarts: int = 5
     tell: Callable[[str], object] = lambda line: None
@@ -164,7 +163,8 @@ class Supervisor:
         RunTaken
             On record it executes another notebook, or other parameters. Nothing was begun.
         """
-        with claimed(self.store, self.run), tempfile.TemporaryDirectory(prefix="durable-nb-") as at:
+        claim = self.store.claimed(self.run)
+        with claim, tempfile.TemporaryDirectory(prefix="durable-nb-") as at:
             report = self._before()
             plan = Path(at) / "plan.json"
             Plan(self.run, self.submitted.as_json()).save(plan)
@@ -200,7 +200,7 @@ class Supervisor:
     def _pass(self, plan: Path) -> Pass:
         """Execute the notebook once, in a kernel of its own."""
         self._kernels += 1
-        environment = {**os.environ, PLAN: str(plan), "DURABLE_STORE": str(self.store)}
+        environment = {**os.environ, PLAN: str(plan), "DURABLE_STORE": self.store.address}
         with (plan.parent / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
             stop = replace(self.stop, begin=self._pause)
             found = execute(
@@ -300,7 +300,7 @@ class Supervisor:
         return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
 
     def _exists(self) -> bool:
-        return self.run in folders.run_names(self.store)
+        return self.run in self.store.names()
 
 
 def _for_a_person(run: Run) -> tuple[Question, ...]:

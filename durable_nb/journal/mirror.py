@@ -6,7 +6,7 @@ A view and never evidence: it is not fsynced, and whoever needs the truth takes 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,8 @@ from durable_nb.model.outcomes import RUN_STATUS, Kind
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from durable_nb.journal.place import Place
 
 __all__ = [
     "MIRROR_FILE",
@@ -126,7 +128,7 @@ class Mirror:
             return [error]
 
 
-def query(store: Path, sql: str) -> pd.DataFrame:
+def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None) -> pd.DataFrame:
     """Answer a question over the views `runs` and `operations` of a whole store.
 
     The query reaches these two and nothing else. A mirror that cannot be read is left out, and a
@@ -138,6 +140,8 @@ def query(store: Path, sql: str) -> pd.DataFrame:
         The folder of run folders.
     sql : str
         In DuckDB's dialect.
+    place_of : callable, optional
+        Gives the place of the run of that name, where that is not the folder of its mirror.
     """
     import pyarrow as pa
 
@@ -150,8 +154,13 @@ def query(store: Path, sql: str) -> pd.DataFrame:
             continue
         _name(bad)
         tables.append(table)
-        status = standing(folder, meta.get("status"))
-        runs.append({**meta, "status": status, "folder": str(folder)})
+        where, mirrored = str(folder), meta.get("status")
+        if place_of is None:
+            status = standing(folder, mirrored)
+        else:
+            place = place_of(folder.name)
+            where, status = place.shown, place.standing(mirrored)
+        runs.append({**meta, "status": status, "folder": where})
     statements = queries("mirror")
     casts = ", ".join(
         f'TRY_CAST("{column}" AS {kind}) AS "{column}"' for column, kind in RUN_COLUMNS.items()

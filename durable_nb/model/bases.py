@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class OperationLike(Protocol):
@@ -27,11 +26,11 @@ class DurableSignal(BaseException):
 
     Attributes
     ----------
-    folder : Path or None
+    place : Place or None
         Of the run that was closed, because the signal left its ``with`` block.
     """
 
-    folder: Path | None = None
+    place: Any = None
 
     def lines(self) -> list[str]:
         """Give the display, one clear line each."""
