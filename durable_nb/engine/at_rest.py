@@ -1,4 +1,4 @@
-"""Reading a run that nobody holds, of which not a byte changes by that."""
+"""Reading a run that nobody holds; of one in a folder, not a byte changes by that."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from durable_nb.engine.context import OPEN
 from durable_nb.engine.examination import Examination
 from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.report import refuse_damaged
+from durable_nb.engine.run import Run
+from durable_nb.engine.store import open_run
+from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.verify import examined
-from durable_nb.journal import Place, folder_of
+from durable_nb.journal import Place
 from durable_nb.model.fold import Fold
 from durable_nb.values.survey import Survey
 
@@ -31,9 +34,30 @@ def recorded(place: Place) -> Iterator[Recorded]:
     if run is not None:
         yield run.recorded()
         return
-    with examined(folder_of(place, "reading a run at rest"), place.name) as exam:
+    if place.folder is None:
+        with _held(place) as run:
+            yield run.recorded()
+        return
+    with examined(place.folder, place.name) as exam:
         refuse_damaged(exam.report())
         yield _of(exam, place)
+
+
+@contextmanager
+def _held(place: Place) -> Iterator[Run]:
+    """Hold a run just to look: nothing is recorded."""
+    run = open_run(
+        place.name,
+        store=place.store,
+        must_exist=True,
+        whole=True,
+        role="reader",
+        surroundings=QUIET,
+    )
+    try:
+        yield run
+    finally:
+        run.close()
 
 
 def _of(exam: Examination, place: Place) -> Recorded:

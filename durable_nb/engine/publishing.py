@@ -122,8 +122,8 @@ class Publisher:
         self._mirror.publish(table_of(self._made(list(self._rows))), meta, sealed)
         if self._sealed is None:
             self._mirror.tidy(sealed)
-        run.place.published()
         self._sealed = sealed
+        run.place.published()
 
     def _begin(self, taken: Taken, known: Mapping[str, OperationState | int]) -> Sealed:
         """Go on from the segments that are there, or begin anew where they do not fit."""
