@@ -1,5 +1,6 @@
 """A whole life of a run in every kind of store: the engine knows no folder where it needs none."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from support.places import KINDS, store_in
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.remote import is_listening
+from durable_nb.faces import look
+from durable_nb.faces.output import Face
 from durable_nb.journal import Store
 from durable_nb.journal.errors import FoldersOnly
 from durable_nb.model.errors import RunHeld, RunMissing
@@ -113,6 +116,20 @@ def test_a_run_that_another_process_holds_is_shown_and_settled(
         child.kill()
 
 
+def test_the_command_line_shows_it(kind: str, store: Store, tmp_path: Path):
+    """Lists, pictures and the lines that settle something name the store, never a folder of it."""
+    assert Bench(tmp_path).run(KILLED, kind, tmp_path).killed
+    face = Face(store, True, as_json=True)
+    (row,) = look.list_runs(face)
+    assert (row["status"], row["folder"]) == ("crashed", store.place("r").shown)
+    assert look.taken_up(store, [row]) == []
+    seen = look.picture(face, look.watched(face, "r"))
+    assert seen.folder == store.place("r").shown
+    assert seen.open[0].line.endswith(f"--store {store.shown}")
+    with look.reading(face, "r") as run:
+        assert look.in_journal(run, "charge")["why"]
+
+
 def test_a_fresh_run_begins_anew(store: Store):
     """What was there is set aside, wherever that is."""
     for _ in range(2):
@@ -124,6 +141,27 @@ def test_a_fresh_run_begins_anew(store: Store):
         dnb.open_run("s", store=store, must_exist=True)
     with pytest.raises(RunMissing, match="r"):
         dnb.watch("s", store=store)
+
+
+def test_an_owner_on_another_machine_goes_on_with_the_mirror_that_is_there(
+    kind: str, store: Store, tmp_path: Path
+):
+    """It is fetched first, so that what was sealed is not written again."""
+
+    def go_on(steps: int) -> dict[str, int]:
+        with dnb.run("r", store=store) as run:
+            run.publisher.seal = 5
+            for n in range(steps):
+                run.step("a", key=n, effect="none").call(lambda: 1)
+            run.publisher.publish()
+        view = store.place("r").view
+        return {p.name: p.stat().st_mtime_ns for p in view.glob("operations-*.parquet")}
+
+    before = go_on(7)
+    assert before
+    shutil.rmtree(tmp_path / "copies", ignore_errors=True)
+    assert before.items() <= go_on(8).items()
+    assert len(dnb.sql("SELECT * FROM operations", store=store)) == 8
 
 
 @pytest.mark.parametrize("verb", ABOUT_FILES)
