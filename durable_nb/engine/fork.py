@@ -157,9 +157,8 @@ def fork(
     state = None if at is None else settle.find(source, at)[0]
     here = source.place.store
     root = here if root is None else root
-    folder_of(root, "fork")
-    root.prepare()
     target = folder_of(root.place(name), "fork")
+    root.prepare()
     refuse_taken = partial(_refuse_taken, source.name, target)
     kept = list(prefix(source.records, source.fold, state))
     with built_aside(target, ".fork-", refuse_taken) as part:

@@ -56,7 +56,7 @@ def unseen(tmp_path: Path) -> Store:
 KILLED = """
 from support.places import store_in
 
-with dnb.run("r", store=store_in(more[0], Path(more[1]))) as run:
+with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     run.step("plan", effect="none").call(lambda: "x" * 200_000)
     run.step("charge").call(die)
 """
@@ -64,7 +64,7 @@ with dnb.run("r", store=store_in(more[0], Path(more[1]))) as run:
 HELD = """
 from support.places import store_in
 
-with dnb.run("r", store=store_in(more[0], Path(more[1]))) as run:
+with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     try:
         run.step("charge").call(lambda: 1 / 0)
     except dnb.UnknownOutcome:
@@ -132,10 +132,13 @@ def test_the_command_line_shows_it(kind: str, store: Store, tmp_path: Path):
 
 def test_a_fresh_run_begins_anew(store: Store):
     """What was there is set aside, wherever that is."""
-    for _ in range(2):
+    ids = set()
+    for name in "ab":
         with dnb.run("r", store=store, fresh=True) as run:
-            assert run.step("a", effect="none").call(lambda: 1) == 1
-            assert len(run.states()) == 1
+            run.step(name, effect="none").call(lambda: 1)
+            ids.add(run.id)
+            assert [state.id for state in run.states()] == [f"{name}#1"]
+    assert len(ids) == 2
     assert store.names() == ["r"]
     with pytest.raises(RunMissing, match="r"):
         dnb.open_run("s", store=store, must_exist=True)

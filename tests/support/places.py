@@ -22,10 +22,10 @@ _MIRROR = "operations*.parquet"
 KINDS = ("folder", "unseen")
 
 
-def store_in(kind: str, folder: Path) -> Store:
-    """Make a store of a kind; what it keeps is below the folder."""
+def store_in(kind: str, folder: Path, machine: str = "this") -> Store:
+    """Make a store of a kind, as a machine has it; what is kept is below the folder."""
     inner = FolderStore(folder / "store")
-    return inner if kind == "folder" else UnseenStore(inner, folder / "copies")
+    return inner if kind == "folder" else UnseenStore(inner, folder / "copies" / machine)
 
 
 @dataclass(frozen=True)
