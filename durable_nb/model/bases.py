@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -31,6 +32,11 @@ class DurableSignal(BaseException):
     """
 
     place: Any = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where that run's files are; `None` where there are none, or it was not closed."""
+        return None if self.place is None else self.place.folder
 
     def lines(self) -> list[str]:
         """Give the display, one clear line each."""
