@@ -74,6 +74,7 @@ with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
 """
 
 
+@pytest.mark.slow
 def test_a_run_is_killed_and_resumed_and_settled_and_seen(kind: str, store: Store, tmp_path: Path):
     """Large values, doubts, verdicts, views, audits and SQL are the same wherever it is kept."""
     assert Bench(tmp_path).run(KILLED, kind, tmp_path).killed
@@ -116,6 +117,7 @@ def test_a_run_that_another_process_holds_is_shown_and_settled(
         child.kill()
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_it(kind: str, store: Store, tmp_path: Path):
     """Lists, pictures and the lines that settle something name the store, never a folder of it."""
     assert Bench(tmp_path).run(KILLED, kind, tmp_path).killed

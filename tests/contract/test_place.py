@@ -107,6 +107,7 @@ die()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_owner_is_known_as_crashed_and_its_records_are_there(kind: str, tmp_path: Path):
     """SIGKILL after the acknowledgement loses neither records nor the run's id."""
     assert Bench(tmp_path).run(KILLED, kind, tmp_path).killed
