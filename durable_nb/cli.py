@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from durable_nb import __version__
-from durable_nb.engine import store as stores
+from durable_nb.engine import listing
 from durable_nb.faces import (
     deciding,
     forking,
@@ -33,7 +33,7 @@ from durable_nb.faces.output import (
 )
 from durable_nb.faces.plain import rows_of
 from durable_nb.faces.problems import Verbs
-from durable_nb.journal import mirror
+from durable_nb.journal import store_of
 from durable_nb.journal.errors import MirrorSkipped
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.waits import FOR_A_PERSON
@@ -148,7 +148,7 @@ def sql(face: Face, query: str) -> int:
         face.say(f"{name}: as its mirror has it ({note})")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MirrorSkipped)
-        frame = mirror.query(stores.store_folder(face.store), query)
+        frame = listing.query_of(store_of(face.store), query)
     for warning in caught:
         face.say(f"warning: {warning.message}")
     rows = rows_of(frame)

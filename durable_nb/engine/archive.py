@@ -15,9 +15,8 @@ from durable_nb import values
 from durable_nb.engine.examination import ARTIFACTS, Examination, Tell
 from durable_nb.engine.read_values import read_values
 from durable_nb.engine.report import refuse_damaged
-from durable_nb.engine.store import store_folder
 from durable_nb.engine.verify import examined, find, quiet, whole_report
-from durable_nb.journal import Mirror, deferred_interrupts
+from durable_nb.journal import Mirror, StoreLike, deferred_interrupts, folder_of, store_of
 from durable_nb.journal import folder as folders
 from durable_nb.journal.archive import (
     Archive,
@@ -125,7 +124,7 @@ def export_run(
     name: str | os.PathLike[str],
     file: str | os.PathLike[str],
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Tell = quiet,
 ) -> Exported:
     """Write a run that nobody holds to one file, verified, readable by this user only.
@@ -157,7 +156,7 @@ def export_run(
     target = Path(file).expanduser().absolute()
     if os.path.lexists(target):  # before the work: the same is asked again at its end
         raise FileExistsError(f"{target} exists already. Nothing was written. Name another file.")
-    folder, run, found = find(name, store)
+    folder, run, found = find(name, store, "export")
     with examined(folder, run, tell=tell) as exam:
         exam.findings[:0] = found
         read_values(exam)
@@ -210,7 +209,7 @@ def import_run(
     file: str | os.PathLike[str],
     name: str | None = None,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Tell = quiet,
 ) -> Imported:
     """Bring an exported run into a store, under a name that is free.
@@ -243,7 +242,7 @@ def import_run(
     JournalDamaged, JournalTooNew, RunDamaged, BadName, NotTrusted
         Nothing was changed.
     """
-    root = store_folder(store)
+    root = folder_of(store_of(store), "import")
     with Archive(Path(file).expanduser()) as archive:
         run = folders.check_name(archive.manifest.run if name is None else name)
         target = folders.run_folder(root, run)

@@ -1,23 +1,26 @@
-"""Reading a run that nobody holds, of which not a byte changes by that."""
+"""Reading a run that nobody holds; of one in a folder, not a byte changes by that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.examination import Examination
 from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.report import refuse_damaged
+from durable_nb.engine.run import Run
+from durable_nb.engine.store import open_run
+from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.verify import examined
+from durable_nb.journal import Place
 from durable_nb.model.fold import Fold
 from durable_nb.values.survey import Survey
 
 
 @contextmanager
-def recorded(folder: Path, name: str) -> Iterator[Recorded]:
+def recorded(place: Place) -> Iterator[Recorded]:
     """Give what is on record of a run: of its owner if this process is that, else at rest.
 
     Raises
@@ -27,19 +30,40 @@ def recorded(folder: Path, name: str) -> Iterator[Recorded]:
     RunDamaged, JournalTooNew
         It cannot be read as a whole.
     """
-    run = OPEN.at(folder)
+    run = OPEN.at(place)
     if run is not None:
         yield run.recorded()
         return
-    with examined(folder, name) as exam:
+    if place.folder is None:
+        with _held(place) as run:
+            yield run.recorded()
+        return
+    with examined(place.folder, place.name) as exam:
         refuse_damaged(exam.report())
-        yield _of(exam)
+        yield _of(exam, place)
 
 
-def _of(exam: Examination) -> Recorded:
+@contextmanager
+def _held(place: Place) -> Iterator[Run]:
+    """Hold a run just to look: nothing is recorded."""
+    run = open_run(
+        place.name,
+        store=place.store,
+        must_exist=True,
+        whole=True,
+        role="reader",
+        surroundings=QUIET,
+    )
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+def _of(exam: Examination, place: Place) -> Recorded:
     return Recorded(
         name=exam.name,
-        folder=exam.folder,
+        place=place,
         records=exam.records,
         fold=Fold.whole(exam.records),
         artifacts=exam.survey or Survey(exam.scratch / "none", exam.scratch),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
@@ -17,6 +15,7 @@ from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.views import OperationView
 from durable_nb.engine.watched import Watched, watch
+from durable_nb.journal import Place, StoreLike
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.state import OperationState
 
@@ -52,7 +51,7 @@ def compare(
     a: Named,
     b: Named,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     say: Callable[[str], None],
 ) -> pd.DataFrame:
     """Show two runs side by side; see `durable_nb.compare`."""
@@ -66,7 +65,7 @@ def compare_rows(
     a: Named,
     b: Named,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Give the same as mappings.
@@ -82,11 +81,11 @@ def compare_rows(
     """
     with ExitStack() as stack:
         cells: list[dict[str, _Cell]] = []
-        read: dict[Path, Recorded | Watched] = {}
+        read: dict[Place, Recorded | Watched] = {}
         for run in (_named(a, store), _named(b, store)):
-            if run.folder not in read:  # a run beside itself is read once
-                read[run.folder] = _recorded(stack, run)
-            found = read[run.folder]
+            if run.place not in read:  # a run beside itself is read once
+                read[run.place] = _recorded(stack, run)
+            found = read[run.place]
             if isinstance(found, Recorded):
                 cells.append({s.id: _cell(found, s) for s in found.fold.ordered()})
                 continue
@@ -100,7 +99,7 @@ def compare_rows(
         return [_row(op, first.get(op), second.get(op)) for op in ops]
 
 
-def _named(run: Named, store: str | os.PathLike[str] | None) -> Operated | Watched:
+def _named(run: Named, store: StoreLike | None) -> Operated | Watched:
     return watch(run, store=store, surroundings=QUIET) if isinstance(run, str) else run
 
 
@@ -108,10 +107,10 @@ def _recorded(stack: ExitStack, run: Operated | Watched) -> Recorded | Watched:
     """Give what is on record of a run; where another process holds it, the run as watched."""
     if isinstance(run, Operated) and run.is_open:
         return run.recorded()
-    run = Watched(run.name, run.folder)
+    run = Watched(run.place)
     if run.is_held_elsewhere:
         return run
-    return stack.enter_context(at_rest.recorded(run.folder, run.name))
+    return stack.enter_context(at_rest.recorded(run.place))
 
 
 def _cell(source: Recorded, state: OperationState) -> _Cell:

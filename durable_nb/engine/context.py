@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from durable_nb.engine.scope import Lineage, Scope, extend
@@ -13,6 +12,7 @@ from durable_nb.engine.scope import Lineage, Scope, extend
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.run import Run
+    from durable_nb.journal import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class OpenRuns:
         with self._lock:
             return self._reached.setdefault(run_id, set())
 
-    def at(self, folder: Path) -> Run | None:
-        """Give the run that this process holds at a folder."""
+    def at(self, place: Place) -> Run | None:
+        """Give the run that this process holds at a place."""
         with self._lock:
-            return next((r for r in self._runs if r.folder == folder), None)
+            return next((r for r in self._runs if r.place == place), None)
 
     def latest(self) -> Run | None:
         """Give the run opened last."""

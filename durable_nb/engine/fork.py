@@ -18,7 +18,7 @@ from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.engine.permits import OUTSIDE
 from durable_nb.engine.recorded import Recorded, texts_of
-from durable_nb.journal import deferred_interrupts
+from durable_nb.journal import Store, deferred_interrupts, folder_of
 from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.transplant import built_aside, end_of_rows, plant, renumbered
@@ -122,7 +122,7 @@ def _named(ops: tuple[str, ...]) -> str:
 
 
 def fork(
-    source: Recorded, name: str, at: object, root: Path | None = None, *, reason: str = ""
+    source: Recorded, name: str, at: object, root: Store | None = None, *, reason: str = ""
 ) -> Forked:
     """Make a new run from what is on record of another one, which stays as it is.
 
@@ -134,7 +134,7 @@ def fork(
         Of the new run.
     at : object
         A view, an id, a unique name or a row number; `None` copies all.
-    root : Path, optional
+    root : Store, optional
         The store of the new run; default: the original's.
     reason : str
         Kept in the history.
@@ -155,9 +155,10 @@ def fork(
         why = "nothing is on record of it."
         raise VerdictRefused(f"run {source.name!r}", "fork", why)
     state = None if at is None else settle.find(source, at)[0]
-    here = source.folder.parent
+    here = source.place.store
     root = here if root is None else root
-    target = folders.run_folder(folders.prepare_store(root), name)
+    target = folder_of(root.place(name), "fork")
+    root.prepare()
     refuse_taken = partial(_refuse_taken, source.name, target)
     kept = list(prefix(source.records, source.fold, state))
     with built_aside(target, ".fork-", refuse_taken) as part:
@@ -177,7 +178,7 @@ def fork(
         operations=tuple(ended),
         effects=tuple(op for op, how in ended.items() if how == happened),
         unknown=tuple(op for op, (_, outcome) in ended.items() if outcome is doubt),
-        elsewhere="" if root == here else str(root),
+        elsewhere="" if root == here else root.shown,
     )
 
 

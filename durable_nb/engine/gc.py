@@ -10,6 +10,7 @@ from durable_nb import values
 from durable_nb.engine.examination import ARTIFACTS, Tell
 from durable_nb.engine.report import RunDamaged, refuse_damaged
 from durable_nb.engine.verify import examined, find, quiet
+from durable_nb.journal import StoreLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def gc(
     name: str | os.PathLike[str],
     delete: bool = False,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Tell = quiet,
 ) -> Garbage:
     """Count, or remove, the artifacts of a run that no record names, not even in its history.
@@ -77,7 +78,7 @@ def gc(
         Records are damaged or lost, so what they named would look unneeded.
     RunMissing, BadName
     """
-    folder, run, found = find(name, store)
+    folder, run, found = find(name, store, "gc")
     with examined(folder, run, tell=tell, create=delete) as exam:
         exam.findings[:0] = found
         refuse_damaged(exam.report())

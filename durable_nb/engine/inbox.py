@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.engine.verbs import ASKING, TAKES_LONG, WHOLE, Done, document, perform
-from durable_nb.journal import Inbox, Message
+from durable_nb.journal import Message
 from durable_nb.model.errors import DurableSignal, RunClosed, VerdictRefused
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
     int
         How many were taken.
     """
-    inbox, count = Inbox(run.folder, run.clock.now), 0
+    inbox, count = run.place.inbox(run.clock.now), 0
     messages = inbox.pending()
     for what in inbox.refused:
         run.say(f"{what}. It is no message: it was set aside, and nothing was done.")

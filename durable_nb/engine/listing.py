@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from durable_nb.engine.store import open_run, store_folder
+from durable_nb.engine.store import open_run
 from durable_nb.engine.trajectory import QUIET
-from durable_nb.journal import folder as folders
-from durable_nb.journal import mirror, probe
+from durable_nb.journal import Store, StoreLike, mirror, store_of
 from durable_nb.journal.owner import Life, Role
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import DurableError
@@ -24,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def refresh(
-    root: Path, reading: Callable[[str], AbstractContextManager[object]] = nullcontext
+    root: Store, reading: Callable[[str], AbstractContextManager[object]] = nullcontext
 ) -> dict[str, str]:
     """Bring the mirrors of a store up to date where their owner cannot do so any more.
 
     Parameters
     ----------
-    root : Path
+    root : Store
         The store.
     reading : callable
         Gives a context manager in which the run of that name is read, to show progress.
@@ -41,11 +38,12 @@ def refresh(
         Run to why it is shown as it is: who holds it, or what stood in the way.
     """
     notes: dict[str, str] = {}
-    for name in folders.run_names(root):
-        holder = probe(root / name)
+    for name in root.names():
+        place = root.place(name)
+        holder = place.probe()
         if holder is not None and holder.life is not Life.CRASHED:
             notes[name] = f"held by {holder}"
-        elif holder is not None or mirror.lags(root / name):
+        elif holder is not None or place.lags():
             try:
                 with reading(name):
                     # a reader publishes the mirror as it leaves, and records nothing
@@ -57,14 +55,14 @@ def refresh(
     return notes
 
 
-def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, ...]]:
+def at_work(root: Store, now: datetime | None = None) -> dict[str, tuple[AtWork, ...]]:
     """Tell what live kernels are executing, as their mirrors have it.
 
     Where a run has recorded more than its mirror shows, time counts to when that was published.
 
     Parameters
     ----------
-    root : Path
+    root : Store
         The store.
     now : datetime, optional
         By the clock of this machine, UTC; by default the time that it is.
@@ -78,13 +76,16 @@ def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, 
     """
     now = now or datetime.now(UTC)
     until = {}
-    for name in folders.run_names(root):
-        holder = probe(root / name)
+    for name in root.names():
+        place = root.place(name)
+        holder = place.probe()
         if holder is not None and holder.live and holder.info.role == Role.RUNNER:
-            until[name] = mirror.known_until(root / name, holder.info.epoch, now)
+            place.fetch()
+            epoch, last = holder.info.epoch, place.last_seq()
+            until[name] = mirror.known_until(place.view, epoch, last, now)
     found: dict[str, list[AtWork]] = {name: [] for name in until}
     if any(until.values()):
-        frame = mirror.query(root, queries("mirror")["at_work"])
+        frame = query_of(root, queries("mirror")["at_work"])
         for run, op, started, usual in frame.itertuples(index=False, name=None):
             if known := until.get(run):
                 elapsed = max(0.0, (known - started).total_seconds())  # clocks may be set
@@ -92,7 +93,7 @@ def at_work(root: Path, now: datetime | None = None) -> dict[str, tuple[AtWork, 
     return {name: tuple(works) for name, works in found.items()}
 
 
-def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+def runs(store: StoreLike | None = None) -> pd.DataFrame:
     """List the runs of a store, a row each.
 
     Parameters
@@ -117,7 +118,7 @@ def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
         that median, or `None`. Where a run has recorded more than its mirror shows, time counts to
         when that was published.
     """
-    root = store_folder(store)
+    root = store_of(store)
     frame = sql("SELECT * FROM runs ORDER BY name", store=store)
     working = at_work(root)
     paces = [str(pace_of(working.get(name))) for name in frame["name"]]
@@ -127,7 +128,7 @@ def runs(store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     return frame
 
 
-def sql(query: str, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+def sql(query: str, *, store: StoreLike | None = None) -> pd.DataFrame:
     """Answer an SQL query over the views ``runs`` and ``operations`` of a whole store.
 
     Parameters
@@ -137,6 +138,19 @@ def sql(query: str, *, store: str | os.PathLike[str] | None = None) -> pd.DataFr
     store : path, optional
         As for `runs`.
     """
-    root = store_folder(store)
+    root = store_of(store)
     refresh(root)
-    return mirror.query(root, query)
+    return query_of(root, query)
+
+
+def query_of(root: Store, query: str) -> pd.DataFrame:
+    """Answer an SQL query over the mirrors of a store, as they are.
+
+    Parameters
+    ----------
+    root : Store
+        The store.
+    query : str
+        DuckDB SQL.
+    """
+    return mirror.query(root.views(), query, root.place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
-from durable_nb.journal import folder as folders
+from durable_nb.journal import StoreLike, store_of
 from durable_nb.model import identity
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.control import ApprovalRejected
@@ -109,7 +108,7 @@ class Operated(Trajectory, Tables):
         records = self.committed()
         return Recorded(
             name=self.name,
-            folder=self.folder,
+            place=self.place,
             records=tuple(records),
             fold=Fold.whole(records),
             artifacts=self.artifacts,
@@ -122,7 +121,7 @@ class Operated(Trajectory, Tables):
         name: str,
         at: object = None,
         *,
-        store: str | os.PathLike[str] | None = None,
+        store: StoreLike | None = None,
         reason: str = "",
     ) -> Forked:
         """Make a new run from what is on record of this one; nothing of this one changes.
@@ -153,7 +152,7 @@ class Operated(Trajectory, Tables):
         VerdictRefused, BadName, OperationMissing, NotTrusted
             Nothing was made.
         """
-        root = None if store is None else folders.named_store(store)
+        root = None if store is None else store_of(store)
         return fork(self.recorded(), name, at, root, reason=reason)
 
     def _on_record(self, op: object) -> str:
@@ -397,7 +396,7 @@ class Operated(Trajectory, Tables):
             if not self.copied:
                 where = f"run {self.name!r}"
                 raise VerdictRefused(where, "adopt", "it is in the folder that it was executed in.")
-            body = settle.adoption(how, folders.folder_id(self.folder), reason)
+            body = settle.adoption(how, self.place.identity, reason)
             self.append(Draft(RUN, Kind.ADOPTED, body))
             self.copied = False
 
@@ -464,7 +463,7 @@ class Operated(Trajectory, Tables):
         if self._panel is None:
             print(self.status_view().to_text())
         else:
-            self._panel(self.name, self.folder)
+            self._panel(self.place)
 
     def status(self) -> str:
         """Tell where the run stands: new, open, waiting, crashed, closed, failed or finished."""

@@ -6,13 +6,12 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from durable_nb.engine import views
 from durable_nb.engine.retired import Retired
 from durable_nb.engine.views import OperationView, StatusView
-from durable_nb.journal import Mirror, mirror, probe
+from durable_nb.journal import Mirror, Place
 
 
 def row_of(view: OperationView) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
     )
 
 
-def published(folder: Path) -> StatusView:
+def published(place: Place) -> StatusView:
     """Give the view of a run as its owner published it last.
 
     Raises
@@ -73,12 +72,13 @@ def published(folder: Path) -> StatusView:
     MirrorUnreadable
         There is none, or it is damaged.
     """
-    rows, meta = Mirror.read(folder)
-    holder = probe(folder)
+    place.fetch()
+    rows, meta = Mirror.read(place.view)
+    holder = place.probe()
     return views.assemble(
         [view_of_row(row) for row in sorted(rows, key=lambda row: row["row"] or math.inf)],
-        run=meta.get("name") or folder.name,
-        status=mirror.standing(folder, meta.get("status")),
+        run=meta.get("name") or place.name,
+        status=place.standing(meta.get("status")),
         headline=meta.get("headline", ""),
         expected=json.loads(meta.get("expected") or "[]"),
         doubt=meta.get("doubt", ""),

@@ -66,7 +66,7 @@ class Publisher:
     def __init__(self, run: Operated) -> None:
         self.seal = SEAL
         self._run, self._clock = run, run.clock.monotonic
-        self._mirror = Mirror(run.folder)
+        self._mirror = Mirror(run.place.view)
         self._one = threading.Lock()
         self._sealed: Sealed | None = None
         self._rows: dict[str, tuple[Any, ...] | OperationState | int] = {}
@@ -123,12 +123,14 @@ class Publisher:
         if self._sealed is None:
             self._mirror.tidy(sealed)
         self._sealed = sealed
+        run.place.published()
 
     def _begin(self, taken: Taken, known: Mapping[str, OperationState | int]) -> Sealed:
         """Go on from the segments that are there, or begin anew where they do not fit."""
-        run, folder = self._run, self._run.folder
+        run, view = self._run, self._run.place.view
+        run.place.fetch()
         try:
-            ids, meta = Mirror.tail(folder)
+            ids, meta = Mirror.tail(view)
         except MirrorUnreadable:
             ids, meta = set(), {}
         sealed = Sealed.of(meta)
@@ -137,12 +139,12 @@ class Publisher:
             (meta.get("run_id"), meta.get("name")) == (run.id, run.name)
             and sealed.to <= taken.seq
             and len(known) - len(later) == sealed.operations
-            and sealed.fits(folder)
+            and sealed.fits(view)
         ):
             self._rows.update(later)
             return replace(sealed, own=sealed.next)
         self._rows.update(known)
-        first = max(numbers_in(folder), default=0) + 1
+        first = max(numbers_in(view), default=0) + 1
         return Sealed(first=first, own=first)
 
     def _tell_sources(self, taken: Taken) -> None:

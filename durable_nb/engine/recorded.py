@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from durable_nb.engine import views
+from durable_nb.journal import Place
 from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.records import RUN, Record
@@ -24,7 +24,7 @@ class Recorded:
     ----------
     name : str
         Of the run.
-    folder : Path
+    place : Place
         Where it is.
     records : tuple of Record
         All of them, in order, also of what has been settled or taken back since.
@@ -39,7 +39,7 @@ class Recorded:
     """
 
     name: str
-    folder: Path
+    place: Place
     records: tuple[Record, ...]
     fold: Fold
     artifacts: Readable

@@ -15,6 +15,7 @@ from durable_nb.engine.store import open_run
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.verify import examined, find, quiet
 from durable_nb.engine.views import OperationView
+from durable_nb.journal import StoreLike
 from durable_nb.model.errors import JournalDamaged
 
 #: Kinds of damage that opening a run mends; the rest stays and is told.
@@ -100,7 +101,7 @@ def _plain(finding: Finding) -> dict[str, str]:
 def recover(
     name: str | os.PathLike[str],
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Tell = quiet,
 ) -> Recovered:
     """Bring back the committed prefix of a damaged journal; the damaged whole is set aside.
@@ -128,7 +129,7 @@ def recover(
     RunHeld, RunMissing, BadName, JournalTooNew
         Nothing was changed.
     """
-    folder, run_name, found = find(name, store)
+    folder, run_name, found = find(name, store, "recover")
     with examined(folder, run_name, tell=tell) as exam:
         read_values(exam)
         report = exam.report()

@@ -10,7 +10,6 @@ after it (`operation.leave`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +24,6 @@ from durable_nb.engine.rereading import reader
 from durable_nb.model.errors import (
     DuplicateStep,
     JournalDamaged,
-    NotTrusted,
     ResultLost,
     StepFailed,
     UnknownOutcome,
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.options import Options
     from durable_nb.engine.trajectory import Trajectory
-    from durable_nb.journal.duckdb_journal import DuckDBJournal
+    from durable_nb.journal import Journal, Place
 
 _RESTORE: Final = (
     "No record was changed and nothing was run. Bring the run's folder back from a backup, or "
@@ -59,7 +57,7 @@ _WHY: Final[dict[Kind | None, str]] = {
 }
 
 
-def load(journal: DuckDBJournal) -> Fold:
+def load(journal: Journal, place: Place) -> Fold:
     """Load the committed records and validate them: steps 1 and 2.
 
     The journal itself has checked its schema, the chain of records and `head`; lost records are
@@ -73,7 +71,7 @@ def load(journal: DuckDBJournal) -> Fold:
     try:
         loaded = journal.resume()
         fold = Fold.of(
-            _let_go(loaded.records), loaded.retired_seqs, loaded.unfolded, reader(journal)
+            _let_go(loaded.records), loaded.retired_seqs, loaded.unfolded, reader(journal, place)
         )
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         found = f"a record says what was never written ({type(problem).__name__}: {problem})."
@@ -101,25 +99,17 @@ def check_artifacts(run: Trajectory) -> None:
     folded = list(run.fold.operations.folded())  # no other names an artifact
     wanted = {s.id: values.text_refs(s.result) for s in folded if s.result is not None}
     wanted = {op: refs for op, refs in wanted.items() if refs}
-    folder, runner = run.folder / "artifacts", run.role == "runner"
-    if not wanted and not folder.exists():
-        return
-    told: list[str] = []
-    faults = {ref: "" for refs in wanted.values() for ref in refs}
-    try:
-        if run.role != "reader":
-            told += values.mend_index(folder, faults)
-        with closing(values.DiskArtifacts(folder)) as artifacts:
-            told += artifacts.warnings
-            faults = {ref: "" if artifacts.contains(*ref) else _gone(ref) for ref in faults}
-    except (values.ArtifactStoreDamaged, NotTrusted) as problem:
-        faults = dict.fromkeys(faults, why_lost(problem))
+    named = list(dict.fromkeys(ref for refs in wanted.values() for ref in refs))
+    found = run.artifacts.check(named, mend=run.role != "reader")
+    faults = dict.fromkeys(named, why_lost(found.problem)) if found.problem else {}
+    faults |= {ref: _gone(ref) for ref in found.missing}
+    told = [*found.told]
     for op, refs in wanted.items():
-        lost = next((faults[ref] for ref in refs if faults[ref]), "")
+        lost = next((faults[ref] for ref in refs if ref in faults), "")
         if lost:
             run.unloadable[op] = lost
             told.append(f"the value of {op} is not loadable here: {lost}")
-    for line in told if runner else ():
+    for line in told if run.role == "runner" else ():
         run.say(f"warning: {line}")
 
 

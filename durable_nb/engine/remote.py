@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine import settle
-from durable_nb.journal import Inbox, probe
+from durable_nb.journal import Place
 from durable_nb.journal.owner import Life, Role
 
 #: The error of an answer that never came.
@@ -19,25 +17,25 @@ UNANSWERED: Final = "Unanswered"
 _WORDS: Final = ("evidence", "reason")
 
 
-def is_listening(folder: Path) -> bool:
-    """Tell whether a live runner of this machine, in another process, holds the run.
+def is_listening(place: Place) -> bool:
+    """Tell whether a live runner, in another process, holds the run.
 
     Parameters
     ----------
-    folder : Path
-        The run's folder.
+    place : Place
+        The run's.
     """
-    holder = probe(folder)
+    holder = place.probe()
     return (
         holder is not None
         and holder.life is Life.LIVE
         and holder.info.role == Role.RUNNER
-        and holder.info.pid != os.getpid()
+        and not holder.is_here
     )
 
 
 def settle_live(
-    folder: Path,
+    place: Place,
     verb: str,
     op: str,
     arguments: Mapping[str, Any],
@@ -48,8 +46,8 @@ def settle_live(
 
     Parameters
     ----------
-    folder : Path
-        The run's folder.
+    place : Place
+        The run's.
     verb : str
         One of `durable_nb.engine.verbs.VERBS`.
     op : str
@@ -73,8 +71,8 @@ def settle_live(
     BadMessage, NotTrusted
         Nothing was sent.
     """
-    inbox = Inbox(folder)
-    said = {  # a message lies in the run's folder until its owner takes it
+    inbox = place.inbox()
+    said = {  # a message lies beside the run's records until its owner takes it
         name: values.redact(text) if name in _WORDS else text for name, text in arguments.items()
     }
     body = {"op": op, "seen": seen, "arguments": said, "actor": settle.actor()}

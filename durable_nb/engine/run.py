@@ -297,7 +297,7 @@ class Run(Spellings):
         if error is None and self.is_open:
             self._say_unreached()
         if signal is not None:
-            signal.folder = self.folder
+            signal.place = self.place
         self.close(Kind.FAILED if failed else Kind.CLOSED, error)
         if signal is not None and signal is not error:
             raise signal from error

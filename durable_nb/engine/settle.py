@@ -279,9 +279,9 @@ def _fates(
     return answers
 
 
-def adoption(how: Adoption, folder_id: Sequence[int], reason: str = "") -> dict[str, Any]:
+def adoption(how: Adoption, folder_id: Sequence[int] | None, reason: str = "") -> dict[str, Any]:
     """Give what is recorded when a run is adopted in another folder; a fork gets a new run id."""
-    body = {"how": str(how), "folder_id": list(folder_id), "actor": actor()}
+    body = {"how": str(how), "folder_id": list(folder_id or ()), "actor": actor()}
     if how is Adoption.FORK:
         body["run_id"] = uuid.uuid4().hex
     return {**body, "reason": values.redact(reason)}

@@ -6,7 +6,6 @@ import atexit
 import gc
 import os
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from durable_nb import values
 from durable_nb.engine import inbox, packages, recovery, settle, supervised
 from durable_nb.engine.context import OPEN, Frame, set_frame
 from durable_nb.engine.credentials import Wallet
@@ -24,16 +22,7 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.terms import Terms
 from durable_nb.engine.trajectory import Clock, Surroundings
 from durable_nb.engine.views import counts_of
-from durable_nb.journal import (
-    Head,
-    Lease,
-    OwnerInfo,
-    open_journal,
-)
-from durable_nb.journal import (
-    folder as folders,
-)
-from durable_nb.journal.duckdb_journal import DuckDBJournal
+from durable_nb.journal import HeldLease, Journal, OwnerInfo, Place, StoreLike, store_of
 from durable_nb.journal.mirror import prepare
 from durable_nb.model.adoption import Adoption, is_elsewhere
 from durable_nb.model.errors import RunCopied, RunHeld, RunMissing
@@ -58,15 +47,10 @@ _IN_THREADS: Final = ("difflib", "getpass", "diskcache")
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
 
-def store_folder(store: str | os.PathLike[str] | None) -> Path:
-    """Find the store: as given, else `DURABLE_STORE`, else the nearest `.durable` upwards."""
-    return folders.default_store(Path.cwd()) if store is None else folders.named_store(store)
-
-
 def open_run(
     name: str,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     must_exist: bool = False,
     fresh: bool = False,
     expect: Iterable[str] = (),
@@ -89,10 +73,9 @@ def open_run(
     if plan is not None:
         name = plan.name_of(name, surroundings.say)
     adopt = None if adopt is None else Adoption(adopt)
-    folders.check_name(name)
-    root = store_folder(store)
-    folder = folders.run_folder(root, name)
-    held = OPEN.at(folder)
+    root = store_of(store)
+    place = root.place(name)
+    held = OPEN.at(place)
     if held is not None and role == "runner":
         if fresh:
             raise RunHeld(name, "this very process", "Close it first: run.close().")
@@ -100,19 +83,19 @@ def open_run(
             why = "Its terms cannot change while it is open. Close it first: run.close()."
             raise RunHeld(name, "this very process", why)
         return held
-    if must_exist and not (folder / "journal.duckdb").exists():
-        raise RunMissing(name, str(root), folders.run_names(root))
+    if must_exist and not place.exists():
+        raise RunMissing(name, root.shown, root.names())
     for module in _IN_THREADS:
         import_module(module)
     prepare()  # and what publishes the mirror
-    folders.prepare_store(root)
-    for warning in folders.filesystem_warnings(root, allow_network_fs=allow_network_fs):
+    root.prepare()
+    for warning in root.warnings(allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
-    lease = _lease(folder, name, who or OwnerInfo.here(role=role), fresh=fresh)
+    lease = place.acquire(who or OwnerInfo.here(role=role), fresh=fresh)
     try:
         with _uncollected():
             run = _open_journal(
-                name, folder, lease, role, expect, terms, surroundings, clock, adopt, whole
+                place, lease, role, expect, terms, surroundings, clock, adopt, whole
             )
     except BaseException:
         lease.release()
@@ -122,7 +105,7 @@ def open_run(
             plan.attend(run)
         OPEN.add(run)
         set_frame(Frame(run, run.root))
-        surroundings.say(_greeting(run, root))
+        surroundings.say(_greeting(run))
         if paused := paused_text(run.fold):
             surroundings.say(
                 f"run {name} is {paused}: nothing new begins in it until run.unpause()"
@@ -173,23 +156,9 @@ def _account(
     return account
 
 
-def _lease(folder: Path, name: str, who: OwnerInfo, *, fresh: bool) -> Lease:
-    folders.prepare_run(folder.parent, name)
-    lease = Lease.acquire(folder, run=name, who=who)
-    if not fresh or not (folder / "journal.duckdb").exists():
-        return lease
-    try:
-        folders.set_aside(folder)
-    finally:
-        lease.release()
-    folders.prepare_run(folder.parent, name)
-    return Lease.acquire(folder, run=name, who=who)
-
-
 def _open_journal(
-    name: str,
-    folder: Path,
-    lease: Lease,
+    place: Place,
+    lease: HeldLease,
     role: str,
     expect: tuple[str, ...],
     terms: Terms,
@@ -198,24 +167,22 @@ def _open_journal(
     adopt: str | None,
     whole: bool,
 ) -> Run:
-    head, artifacts = Head(folder / "head"), _OpenedLate(folder / "artifacts")
+    name, artifacts = place.name, place.artifacts()
     wallet, account = Wallet(terms.credentials), None
-    journal = open_journal(
-        folder / "journal.duckdb", run=name, head=head, clock=clock.now, whole=whole
-    )
+    journal = lease.open_journal(clock.now, whole=whole)
     try:
-        fold = recovery.load(journal)
-        drafts = _adoption(name, folder, fold, role, adopt)
+        fold = recovery.load(journal, place)
+        drafts = _adoption(place, fold, role, adopt)
         changed = terms.changes(fold, artifacts)
         told = _packages(fold, changed) if role == "runner" else ""
         if fold.terms.get(ACCOUNT) and terms.credentials is not None:
             account = _account(name, wallet, terms, fold, surroundings)
             if account is not None and not fold.operations:
                 changed[ACCOUNT] = [account.digest, account.shown]
-        drafts += _birth(name, folder, fold, role, expect, changed, head) + _loss(journal)
+        drafts += _birth(place, fold, role, expect, changed, lease.run_id) + _loss(journal)
         if role != "reader":
             minted = [d.body["run_id"] for d in drafts if "run_id" in d.body]
-            head.run_id = minted[-1] if minted else fold.run_id
+            lease.keep_run_id(minted[-1] if minted else fold.run_id)
             for record in journal.append(drafts) if drafts else ():
                 fold.apply(record)
         elif lost := _loss(journal):
@@ -230,13 +197,12 @@ def _open_journal(
             run.publisher.publish()
         finally:
             journal.close()
-            head.close()
             artifacts.close()
             lease.release()
 
     run = Run(
         name=name,
-        folder=folder,
+        place=place,
         journal=journal,
         fold=fold,
         artifacts=artifacts,
@@ -253,7 +219,7 @@ def _open_journal(
     if told:
         surroundings.say(told)
     run.headline = _headline(run)
-    run.copied = is_elsewhere(fold.folder_id, folders.folder_id(folder))
+    run.copied = is_elsewhere(fold.folder_id, place.identity)
     if journal.recovered is not None and (
         role == "runner" or journal.recovered.records is not None
     ):
@@ -261,7 +227,7 @@ def _open_journal(
     if role != "reader":
         _listen(run, let_go)
     if role == "runner":
-        lease.start_heartbeat(head, run.publisher.keep_up, MIRROR_S)
+        lease.start_heartbeat(run.publisher.keep_up, MIRROR_S)
     return run
 
 
@@ -278,32 +244,7 @@ def _listen(run: Run, let_go: Callable[[], None]) -> None:
         watcher.start()
 
 
-class _OpenedLate:
-    """The artifacts of a run, opened when the first is needed: most runs have none."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, threading.Lock()
-        self._store: values.DiskArtifacts | None = None
-
-    def _opened(self) -> values.DiskArtifacts:
-        with self._lock:
-            if self._store is None:
-                self._store = values.DiskArtifacts(self._folder)
-            return self._store
-
-    def put(self, data: bytes) -> str:
-        return self._opened().put(data)
-
-    def get(self, sha256: str) -> bytes:
-        return self._opened().get(sha256)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._store is not None:
-                self._store.close()
-
-
-def _adoption(name: str, folder: Path, fold: Fold, role: str, adopt: str | None) -> list[Draft]:
+def _adoption(place: Place, fold: Fold, role: str, adopt: str | None) -> list[Draft]:
     """Refuse to execute a copy of a run before a person has said what it is.
 
     Raises
@@ -311,40 +252,39 @@ def _adoption(name: str, folder: Path, fold: Fold, role: str, adopt: str | None)
     RunCopied
         Nothing was recorded.
     """
-    place = folders.folder_id(folder)
-    if role != "runner" or not is_elsewhere(fold.folder_id, place):
+    if role != "runner" or not is_elsewhere(fold.folder_id, place.identity):
         return []
     if adopt is None:
-        raise RunCopied(name, str(folder))
-    return [Draft(RUN, Kind.ADOPTED, settle.adoption(Adoption(adopt), place))]
+        raise RunCopied(place.name, place.shown)
+    return [Draft(RUN, Kind.ADOPTED, settle.adoption(Adoption(adopt), place.identity))]
 
 
 def _birth(
-    name: str,
-    folder: Path,
+    place: Place,
     fold: Fold,
     role: str,
     expect: tuple[str, ...],
     terms: dict[str, Any],
-    head: Head,
+    run_id: str,
 ) -> list[Draft]:
     """Draft what an owner's beginning records; the run id is minted at birth.
 
-    Where all records are lost, the head still has the run id, and with it the idempotency keys.
+    Where all records are lost, `run_id` is still known, and with it the idempotency keys.
     """
     drafts = []
     if not fold.born:
         born = {
-            "run_id": head.run_id or uuid.uuid4().hex,
-            "name": name,
+            "run_id": run_id or uuid.uuid4().hex,
+            "name": place.name,
             "schema": SCHEMA_VERSION,
             "expect": list(expect),
             "terms": terms,
         }
         drafts.append(Draft(RUN, Kind.BORN, born))
-    owner = {"role": role, "pid": os.getpid(), "host": os.uname().nodename}
+    owner: dict[str, Any] = {"role": role, "pid": os.getpid(), "host": os.uname().nodename}
     if role == "runner":
-        owner["folder_id"] = folders.folder_id(folder)
+        if place.identity is not None:
+            owner["folder_id"] = place.identity
         if fold.born and terms:
             owner["terms"] = terms
     return [*drafts, Draft(RUN, Kind.OPENED, owner)]
@@ -362,7 +302,7 @@ def _packages(fold: Fold, terms: dict[str, Any]) -> str:
     return f"for information: packages differ from those that it was executed with: {what}"
 
 
-def _loss(journal: DuckDBJournal) -> list[Draft]:
+def _loss(journal: Journal) -> list[Draft]:
     """Draft the doubt that lost records leave."""
     if journal.lost is None:
         return []
@@ -393,9 +333,9 @@ def _ended(run: Run) -> str:
     return f"resumed; the previous kernel {how}" if own else f"its last kernel {how}"
 
 
-def _greeting(run: Run, root: Path) -> str:
+def _greeting(run: Run) -> str:
     """Say "NEW run" or "resumed", and where; warn of a likely typo."""
-    where = _short(run.folder)
+    where = run.place.store.shown if run.place.folder is None else _short(run.place.folder)
     if run.fold.doubted:
         why = run.fold.doubted.get("why")
         return f"run {run.name} in {where} has lost records: {why}. Nothing new starts in it yet."

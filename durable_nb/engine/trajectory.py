@@ -11,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from durable_nb import values
 from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
 from durable_nb.engine.changed import Changed, Sources
@@ -26,7 +25,7 @@ from durable_nb.engine.scope import Origin
 from durable_nb.engine.terms import another, own_facets, recorded_facets
 from durable_nb.engine.undone import undone
 from durable_nb.engine.validation import schema_of
-from durable_nb.journal import THIS, Journal, deferred_interrupts
+from durable_nb.journal import THIS, Journal, Place, deferred_interrupts, folder_of
 from durable_nb.model.errors import RunClosed, RunHeld
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
@@ -39,6 +38,7 @@ from durable_nb.model.unfolded import Operations
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
     from durable_nb.engine.views import OperationView
+    from durable_nb.journal.place import RunArtifacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,12 @@ class Surroundings:
     say : callable
         Shows one line to the person: stderr in a script, the cell's output in a notebook.
     panel : callable or None
-        Shows the run of that name and folder as a panel; `None` where there is nothing to show
-        one in.
+        Shows the run of a place as a panel; `None` where there is nothing to show one in.
     """
 
     origin: Callable[[], Origin | None]
     say: Callable[[str], None]
-    panel: Callable[[str, Path], None] | None = None
+    panel: Callable[[Place], None] | None = None
 
 
 #: Where nobody is to be told anything.
@@ -87,7 +86,7 @@ class Trajectory:
     ----------
     name, id : str
         The name that the user gave, and the id minted at the run's birth.
-    folder : Path
+    place : Place
         Where its journal, artifacts and lease are.
     fold : Fold
         All records, folded.
@@ -133,10 +132,10 @@ class Trajectory:
         self,
         *,
         name: str,
-        folder: Path,
+        place: Place,
         journal: Journal,
         fold: Fold,
-        artifacts: values.Artifacts,
+        artifacts: RunArtifacts,
         surroundings: Surroundings,
         clock: Clock,
         role: str,
@@ -145,7 +144,7 @@ class Trajectory:
         permits: permits.Permits = permits.AS_RECORDED,
         account: Part | None = None,
     ) -> None:
-        self.name, self.folder, self.role, self.clock = name, folder, role, clock
+        self.name, self.place, self.role, self.clock = name, place, role, clock
         self.fold, self.say, self._panel = fold, surroundings.say, surroundings.panel
         self.lock, self.meter = threading.RLock(), Meter()
         self.live: dict[str, Operation] = {}
@@ -178,6 +177,11 @@ class Trajectory:
         self.told_secrets: set[str] = set()
         self._note_all(fold.operations)
         check_artifacts(self)
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are; raises `FoldersOnly` where there are none."""
+        return folder_of(self.place, "run.folder")
 
     # -- the guarded append ----------------------------------------------------------------
 

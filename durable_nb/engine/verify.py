@@ -14,8 +14,7 @@ from durable_nb.engine.examination import Examination, Tell
 from durable_nb.engine.read_journal import read_journal
 from durable_nb.engine.read_values import read_index, read_values
 from durable_nb.engine.report import Finding, Report
-from durable_nb.engine.store import store_folder
-from durable_nb.journal import Inbox, Mirror, OwnerInfo
+from durable_nb.journal import Inbox, Mirror, OwnerInfo, StoreLike, folder_of, store_of
 from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.looking import kept_out
@@ -31,7 +30,7 @@ def quiet(_text: str) -> None:
 def verify(
     run: str | os.PathLike[str],
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Tell = quiet,
 ) -> Report:
     """Read everything of a run and repair nothing; not a byte of its folder changes.
@@ -58,7 +57,7 @@ def verify(
     JournalTooNew
         A newer version of this package wrote it.
     """
-    folder, name, found = find(run, store)
+    folder, name, found = find(run, store, "verify")
     try:
         return whole_report(folder, name, tell=tell, found=found)
     except RunHeld as held:
@@ -86,17 +85,19 @@ def whole_report(
 
 
 def find(
-    run: str | os.PathLike[str], store: str | os.PathLike[str] | None
+    run: str | os.PathLike[str], store: StoreLike | None, verb: str
 ) -> tuple[Path, str, list[Finding]]:
     """Find the folder and the name of a run, and what is wrong with the store around it.
 
     Raises
     ------
     RunMissing, BadName
+    FoldersOnly
+        The store is a database; it is told which verb this was for.
     """
     named = isinstance(run, str) and "/" not in run and run not in (".", "..")
     if named:
-        root = store_folder(store)
+        root = folder_of(store_of(store), verb)
         folder = folders.run_folder(root, str(run))
     else:
         folder = Path(run).expanduser().resolve()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,10 +22,9 @@ from durable_nb.engine.trajectory import QUIET, Surroundings
 from durable_nb.engine.usage import UsageReport
 from durable_nb.engine.verbs import ASKING, TAKES_LONG, perform
 from durable_nb.engine.views import OperationView, StatusView
-from durable_nb.journal import folder as folders
-from durable_nb.journal import probe
+from durable_nb.journal import Place, StoreLike, folder_of, store_of
 from durable_nb.journal.errors import MirrorUnreadable
-from durable_nb.journal.mirror import MIRROR_FILE, prepare
+from durable_nb.journal.mirror import prepare
 from durable_nb.journal.owner import Life
 from durable_nb.model.errors import OperationMissing, OwnerRefused, RunHeld, RunMissing
 
@@ -56,33 +54,33 @@ class Watched(Tables):
     ----------
     name : str
         Of the run.
-    folder : Path
+    place : Place
         Where it is.
     """
 
-    def __init__(self, name: str, folder: Path, surroundings: Surroundings = QUIET) -> None:
-        self.name, self.folder = name, folder
+    def __init__(self, place: Place, surroundings: Surroundings = QUIET) -> None:
+        self.name, self.place = place.name, place
         self._surroundings = surroundings
         self._seen: tuple[object, StatusView] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are; raises `FoldersOnly` where there are none."""
+        return folder_of(self.place, "run.folder")
 
     # -- looking -----------------------------------------------------------------------------
 
     @property
     def here(self) -> Run | None:
         """The run itself, where this process executes it."""
-        return OPEN.at(self.folder)
+        return OPEN.at(self.place)
 
     def stamp(self) -> object:
         """Give something that is equal as long as there is nothing new to be seen."""
         run = self.here
         if run is not None:
             return (id(run), run.fold.last_seq, frozenset(filter(run.is_live, list(run.live))))
-        file = MIRROR_FILE if self._is_held() else folders.HEAD_FILE
-        try:
-            written = (self.folder / file).stat().st_mtime_ns
-        except FileNotFoundError:
-            written = 0
-        return (file, written)
+        return self.place.stamp(held=self._is_held())
 
     def status_view(self) -> StatusView:
         """Show the run at this moment; prints as stable plain text.
@@ -148,10 +146,10 @@ class Watched(Tables):
 
     def audit_rows(self) -> list[dict[str, Any]]:
         """Give the same as mappings."""
-        if self.here is None and not remote.is_listening(self.folder):
+        if self.here is None and not remote.is_listening(self.place):
             from durable_nb.engine import at_rest  # it brings diskcache
 
-            with at_rest.recorded(self.folder, self.name) as found:
+            with at_rest.recorded(self.place) as found:
                 return audit_rows(found)
         return list(self.ask("audit")["more"]["audit"])
 
@@ -166,21 +164,21 @@ class Watched(Tables):
         name: str,
         at: object = None,
         *,
-        store: str | os.PathLike[str] | None = None,
+        store: StoreLike | None = None,
         reason: str = "",
     ) -> Forked:
         """Make a new run from what is on record of this one; see `Run.fork`.
 
         The owner of a live run does it. Where nobody holds the run, not a byte of it changes.
         """
-        root = None if store is None else folders.named_store(store)
+        root = None if store is None else store_of(store)
         ref = at.id if isinstance(at, OperationView) else at
-        if self.here is None and not remote.is_listening(self.folder):
+        if self.here is None and not remote.is_listening(self.place):
             from durable_nb.engine import at_rest  # it brings diskcache
 
-            with at_rest.recorded(self.folder, self.name) as source:
+            with at_rest.recorded(self.place) as source:
                 return fork(source, name, ref, root, reason=reason)
-        said = {"name": name, "store": None if root is None else str(root), "reason": reason}
+        said = {"name": name, "store": None if root is None else root.address, "reason": reason}
         told = self.ask("fork", "" if ref is None else str(ref), said)
         return Forked.from_dict(told["more"]["fork"])
 
@@ -319,9 +317,9 @@ class Watched(Tables):
         run = self.here
         if run is not None:
             return _perform(run, verb, op, arguments, seen)
-        if remote.is_listening(self.folder):
+        if remote.is_listening(self.place):
             wait = _ASIDE_S if verb in TAKES_LONG else _ANSWER_S
-            answer = remote.settle_live(self.folder, verb, op, arguments, seen, wait)
+            answer = remote.settle_live(self.place, verb, op, arguments, seen, wait)
             if answer["ok"]:
                 return answer
             if not answer.get("withdrawn"):
@@ -342,7 +340,7 @@ class Watched(Tables):
         try:
             run = stores.open_run(
                 self.name,
-                store=self.folder.parent,
+                store=self.place.store,
                 must_exist=True,
                 role=role,
                 surroundings=self._surroundings,
@@ -364,7 +362,7 @@ class Watched(Tables):
         return self.here is None and self._is_held()
 
     def _is_held(self) -> bool:
-        holder = probe(self.folder)
+        holder = self.place.probe()
         return holder is not None and holder.life is not Life.CRASHED
 
     def _of_journal(self) -> StatusView:
@@ -378,7 +376,7 @@ class Watched(Tables):
         ends = time.monotonic() + _FIRST_MIRROR_S
         while True:
             try:
-                return published.published(self.folder)
+                return published.published(self.place)
             except MirrorUnreadable:
                 if time.monotonic() > ends:
                     raise
@@ -389,7 +387,7 @@ class Watched(Tables):
         if self._surroundings.panel is None:
             print(self.status_view().to_text())
         else:
-            self._surroundings.panel(self.name, self.folder)
+            self._surroundings.panel(self.place)
 
     def __repr__(self) -> str:
         return f"<watched run {self.name}>"
@@ -405,14 +403,14 @@ def _perform(
 def watch(
     name: str,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     surroundings: Surroundings = stores.SCRIPT,
 ) -> Watched:
     """Find a run to watch and settle; see `durable_nb.watch`."""
-    root = stores.store_folder(store)
-    folder = folders.run_folder(root, name)
-    if not os.path.lexists(folder / folders.JOURNAL_FILE):
-        raise RunMissing(name, str(root), folders.run_names(root))
-    folders.check_trusted(folder)
+    root = store_of(store)
+    place = root.place(name)
+    if not place.exists():
+        raise RunMissing(name, root.shown, root.names())
+    place.check_trusted()
     prepare()  # here, and not in whatever thread looks at it
-    return Watched(name, folder, surroundings)
+    return Watched(place, surroundings)

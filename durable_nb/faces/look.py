@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from durable_nb.engine import listing
-from durable_nb.engine import store as stores
 from durable_nb.engine.published import published, row_of
 from durable_nb.engine.recovery import why_unknown
 from durable_nb.engine.run import Run
@@ -19,10 +17,9 @@ from durable_nb.engine.watched import Watched, watch
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import rows_of, to_json
 from durable_nb.faces.settling import Line, lines_for
-from durable_nb.journal import Mirror, mirror, probe
-from durable_nb.journal import folder as folders
+from durable_nb.journal import Mirror, Place, Store, store_of
 from durable_nb.journal.errors import MirrorUnreadable
-from durable_nb.journal.mirror import MIRROR_FILE, RUN_COLUMNS, standing
+from durable_nb.journal.mirror import MIRROR_FILE, RUN_COLUMNS
 from durable_nb.model.errors import DurableError, RunHeld
 from durable_nb.model.outcomes import Outcome, RunStatus
 from durable_nb.model.pace import pace_of
@@ -74,7 +71,7 @@ class Picture:
     """
 
     run: str
-    folder: Path
+    folder: str
     status: str
     headline: str
     counts: Mapping[str, int]
@@ -89,7 +86,7 @@ class Picture:
         """Give the document of `show --json`."""
         return {
             "run": self.run,
-            "folder": str(self.folder),
+            "folder": self.folder,
             "status": self.status,
             "headline": self.headline,
             **self.counts,
@@ -107,12 +104,12 @@ def picture(face: Face, run: Watched) -> Picture:
     status = run.status_view()
     holder, published = "", None
     if run.is_held_elsewhere:
-        holder = str(probe(run.folder) or status.held_by)
-        published = datetime.fromtimestamp((run.folder / MIRROR_FILE).stat().st_mtime, UTC)
+        holder = str(run.place.probe() or status.held_by)
+        published = datetime.fromtimestamp((run.place.view / MIRROR_FILE).stat().st_mtime, UTC)
     operations = tuple(rows_of(frame_of_operations(list(status.views))))
     return Picture(
         run=run.name,
-        folder=run.folder,
+        folder=run.place.shown,
         status=status.status,
         headline=status.headline,
         counts=dict(status.counts),
@@ -152,29 +149,29 @@ def in_journal(run: Run, ref: str) -> dict[str, Any]:
 
 def refresh(face: Face) -> dict[str, str]:
     """Bring the mirrors of a store up to date, with a word while that takes a while."""
-    root = stores.store_folder(face.store)
-    return listing.refresh(root, lambda name: face.working(f"reading {name} ..."))
+    return listing.refresh(store_of(face.store), lambda name: face.working(f"reading {name} ..."))
 
 
 def list_runs(face: Face) -> list[dict[str, Any]]:
     """Give all runs of the store, a row each, with `note` where something is to be known."""
     notes = refresh(face)
-    root = stores.store_folder(face.store)
-    frame = mirror.query(root, "SELECT * FROM runs")
+    root = store_of(face.store)
+    frame = listing.query_of(root, "SELECT * FROM runs")
     working = listing.at_work(root)
     found = {row["name"]: row for row in rows_of(frame)}
     rows = []
-    for name in folders.run_names(root):
-        blank = {**dict.fromkeys(RUN_COLUMNS), "name": name, "folder": str(root / name)}
+    for name in root.names():
+        place = root.place(name)
+        blank = {**dict.fromkeys(RUN_COLUMNS), "name": name, "folder": place.shown}
         row = found.get(name, blank)
-        row["status"] = standing(root / name, row["status"])
+        row["status"] = place.standing(row["status"])
         row["pace"] = str(pace_of(working.get(name)))
         row["at_work"] = [work.as_dict() for work in working.get(name, ())]
         rows.append({**row, "note": notes.get(name, "")})
     return rows
 
 
-def taken_up(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def taken_up(root: Store, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Name the runs that `resume --all` takes up.
 
     They crashed, their notebook is on record, and nothing in them waits for a person; a signal may
@@ -182,18 +179,21 @@ def taken_up(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Parameters
     ----------
+    root : Store
+        Theirs.
     rows : iterable of mappings
         From `list_runs`.
     """
     crashed = [row for row in rows if row["status"] == RunStatus.CRASHED]
-    return [row["name"] for row in crashed if _goes_on_by_itself(Path(row["folder"]))]
+    return [row["name"] for row in crashed if _goes_on_by_itself(root.place(row["name"]))]
 
 
-def _goes_on_by_itself(folder: Path) -> bool:
+def _goes_on_by_itself(place: Place) -> bool:
     try:
-        _, meta = Mirror.tail(folder)
+        place.fetch()
+        _, meta = Mirror.tail(place.view)
         if not meta.get("submitted"):
             return False
-        return all(q.verb == Verdict.SIGNAL for q in published(folder).questions)
+        return all(q.verb == Verdict.SIGNAL for q in published(place).questions)
     except MirrorUnreadable:
         return False

@@ -18,6 +18,8 @@ from rich.text import Text
 
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.faces.plain import clean, clean_lines, to_json
+from durable_nb.journal import StoreLike
+from durable_nb.journal.place import is_database
 
 #: Exit codes (DESIGN section 6); 2, a wrong call, is click's own.
 DONE: Final = 0
@@ -51,7 +53,7 @@ class Face:
 
     Attributes
     ----------
-    store : Path or None
+    store : path, text, Store or None
         As named by `--store` or `DURABLE_STORE`.
     store_named : bool
         Whether it stood on the command line, so that suggested lines repeat it.
@@ -59,7 +61,7 @@ class Face:
         Stdout gets one JSON document, and nothing else.
     """
 
-    store: Path | None
+    store: StoreLike | None
     store_named: bool
     as_json: bool
     out: Console = field(default_factory=console)
@@ -137,6 +139,14 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+class StoreType(click.Path):
+    """A folder, or the address of a database, which is no path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Leave an address as it is."""
+        return value if is_database(value) else super().convert(value, param, ctx)
+
+
 def verb(command: Callable[..., int | None]) -> Callable[..., None]:
     """Give a command `--store`, `--json` and `--debug`; what it returns is the exit code."""
 
@@ -144,13 +154,13 @@ def verb(command: Callable[..., int | None]) -> Callable[..., None]:
     @json_option
     @click.option(
         "--store",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=StoreType(file_okay=False, path_type=Path),
         envvar="DURABLE_STORE",
         show_envvar=True,
         help="Folder of run folders. Default: the nearest .durable upwards.",
     )
     @functools.wraps(command)
-    def run(store: Path | None, as_json: bool, **rest: Any) -> None:
+    def run(store: Path | str | None, as_json: bool, **rest: Any) -> None:
         ctx = click.get_current_context()
         named = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
         ctx.exit(command(Face(store, named, as_json), **rest) or DONE)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from durable_nb.engine import store as stores
 from durable_nb.faces.settling import lines_for
+from durable_nb.journal import StoreLike, store_of
 from durable_nb.journal import folder as folders
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ class DurableEngine:
         given = run or os.environ.get(RUN_VARIABLE)
         base = _started_in()
         with chdir(str(base)):
-            named = store or os.environ.get(folders.STORE_VARIABLE) or None
-            root = stores.store_folder(named).absolute()
+            root = store_of(store or os.environ.get(folders.STORE_VARIABLE) or None)
         submitted = submitted_by(nb, kernel_name, input_path, "" if given else output, base)
         name = given or _name_from(output, submitted.path)
         folders.check_name(name)
@@ -165,7 +164,7 @@ class DurableEngine:
 class _Place:
     """The store, for the lines that settle something."""
 
-    store: Path | None
+    store: StoreLike | None
     store_named: bool
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from durable_nb.engine import store as stores
 from durable_nb.faces.output import DONE, ERROR, INTERRUPTED, PERSON_NEEDED, Face, verb
 from durable_nb.faces.problems import Unwrapped
 from durable_nb.faces.settling import command, lines_for
 from durable_nb.journal import folder as folders
+from durable_nb.journal import store_of
 
 if TYPE_CHECKING:
     from durable_nb.fleet.kernels import Stop
@@ -113,7 +113,7 @@ def resume(face: Face, name: str | None, every: bool, jobs: int, restarts: int) 
     from durable_nb.fleet.kernels import Stop
     from durable_nb.fleet.many import Many
 
-    root, stop = stores.store_folder(face.store), Stop()
+    root, stop = store_of(face.store), Stop()
     with supervising.stopping(stop, face.say, _SIGNALS):
         if name:
             submitted = supervising.recorded(name, root)
@@ -154,7 +154,7 @@ def _supervised(
         return Supervisor(
             name,
             submitted,
-            stores.store_folder(face.store),
+            store_of(face.store),
             output,
             restarts,
             tell=lambda line: face.say(f"{name}: {line}"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from durable_nb.engine.questions import Question
+from durable_nb.journal import StoreLike, store_of
 from durable_nb.model.outcomes import Effect
 
 #: Verb -> what follows the operation on a command line. A person fills it in: the ellipsis is
@@ -40,7 +41,7 @@ class Line:
 class Place(Protocol):
     """What a suggested line needs to know of the store."""
 
-    store: Path | None
+    store: StoreLike | None
     store_named: bool
 
 
@@ -75,7 +76,8 @@ def command(place: Place, verb: str, *arguments: str, more: str = "") -> str:
     words = ["durable-nb", verb, *arguments]
     line = shlex.join(words) + (f" {more}" if more else "")
     if place.store_named and place.store is not None:
-        line += " " + shlex.join(["--store", str(place.store)])
+        typed = place.store if isinstance(place.store, Path) else store_of(place.store).shown
+        line += " " + shlex.join(["--store", str(typed)])
     return line
 
 

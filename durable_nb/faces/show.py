@@ -14,6 +14,7 @@ from durable_nb.faces.look import Picture, operation_row, taken_up
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import clean, moment, short
 from durable_nb.faces.settling import Line, command, lines_for
+from durable_nb.journal import store_of
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.pace import AtWork
 from durable_nb.model.waits import WAITS_FOR, Wait
@@ -56,7 +57,7 @@ def runs(face: Face, found: Sequence[Mapping[str, Any]]) -> None:
         for work in (AtWork(**work) for work in row["at_work"]):
             if work.slow:
                 face.say(f"{row['name']}: slow: {work}")
-    if up := taken_up(found):
+    if up := taken_up(store_of(face.store), found):
         what = "1 crashed run" if len(up) == 1 else f"{len(up)} crashed runs"
         line = command(face, "resume", more="--all")
         face.say(f"{what} can be taken up, with the notebook on record: {line}")

@@ -87,7 +87,7 @@ def check(face: Face, name: str) -> bool | None:
     bool or None
         Whether a person is needed; `None` if no live owner answers.
     """
-    if not remote.is_listening(look.watched(face, name).folder):
+    if not remote.is_listening(look.watched(face, name).place):
         return None
     settled: list[OperationView] = []
     left: list[OperationView] = []

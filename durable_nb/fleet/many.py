@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from durable_nb.engine import listing
 from durable_nb.engine.run import Run
-from durable_nb.engine.store import open_run, store_folder
+from durable_nb.engine.store import open_run
 from durable_nb.engine.trajectory import QUIET
-from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.errors import NotebookUnusable
 from durable_nb.fleet.kernels import Stop
 from durable_nb.fleet.notebooks import Submitted
 from durable_nb.fleet.supervising import RESTARTS, output_of, stopping, submitted_in
 from durable_nb.fleet.supervisor import End, Supervised, Supervisor, for_a_person
-from durable_nb.journal import folder as folders
-from durable_nb.journal import mirror, probe
+from durable_nb.journal import Store, StoreLike, store_of
 from durable_nb.journal.owner import Role
 from durable_nb.model.errors import DurableError, RunHeld
 from durable_nb.model.outcomes import RunStatus
@@ -38,7 +34,7 @@ def resume_all(
     *,
     jobs: int = 1,
     restarts: int = RESTARTS,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Callable[[str], object] = print,
 ) -> tuple[Supervised, ...]:
     """Take up every run whose kernel crashed and that has its notebook on record.
@@ -63,7 +59,7 @@ def resume_all(
         Of each run that was left, by name; `end` is ``left alone`` where it was not taken up.
     """
     stop = Stop()
-    many = Many(store_folder(store), restarts, stop, tell)
+    many = Many(store_of(store), restarts, stop, tell)
     with stopping(stop, tell):
         return many.take_up(jobs)
 
@@ -74,8 +70,8 @@ class Many:
 
     Parameters
     ----------
-    root : Path
-        The store.
+    root : Store
+        Where the runs are.
     restarts : int
         Dead kernels that are replaced, in each run.
     stop : Stop
@@ -86,7 +82,7 @@ class Many:
         Told what is being done; the next such text takes its place.
     """
 
-    root: Path
+    root: Store
     restarts: int
     stop: Stop
     tell: Callable[[str], object]
@@ -103,13 +99,14 @@ class Many:
         One that somebody holds only to look at it may be among them: the claim decides.
         """
         listing.refresh(self.root)
-        frame = mirror.query(self.root, "SELECT name, status FROM runs")
+        frame = listing.query_of(self.root, "SELECT name, status FROM runs")
         known = dict(zip(frame["name"], frame["status"], strict=True))
         names = []
-        for name in folders.run_names(self.root):
-            holder = probe(self.root / name)
+        for name in self.root.names():
+            place = self.root.place(name)
+            holder = place.probe()
             looked_at = holder is not None and holder.live and holder.info.role != Role.RUNNER
-            status = mirror.standing(self.root / name, known.get(name))
+            status = place.standing(known.get(name))
             if status in _LEFT or (looked_at and status not in _ENDED):
                 names.append(name)
         return names
@@ -149,9 +146,9 @@ class Many:
         Whoever is about to supervise a run has claimed it first, so that nobody who only reads it
         stands in the way of its kernels.
         """
-        exists = name in folders.run_names(self.root)
+        exists = name in self.root.names()
         with (
-            claimed(self.root, name) if exists else nullcontext(),
+            self.root.claimed(name) if exists else nullcontext(),
             open_run(
                 name, store=self.root, must_exist=True, role="reader", surroundings=QUIET
             ) as run,

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from durable_nb.engine.run import Run
-from durable_nb.engine.store import open_run, store_folder
+from durable_nb.engine.store import open_run
 from durable_nb.engine.supervised import submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.fleet.errors import NotebookUnusable
 from durable_nb.fleet.kernels import Stop
 from durable_nb.fleet.notebooks import Submitted, submit, submitted_from
 from durable_nb.fleet.supervisor import Supervised, Supervisor
+from durable_nb.journal import Store, StoreLike, store_of
 from durable_nb.journal import folder as folders
 
 #: Dead kernels that are replaced, if nobody says how many.
@@ -32,7 +33,7 @@ def supervise(
     *,
     output: str | os.PathLike[str] | None = None,
     restarts: int = RESTARTS,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Callable[[str], object] = print,
 ) -> Supervised:
     """Execute a notebook as a run, in as many kernels as it takes.
@@ -83,7 +84,7 @@ def resume(
     *,
     output: str | os.PathLike[str] | None = None,
     restarts: int = RESTARTS,
-    store: str | os.PathLike[str] | None = None,
+    store: StoreLike | None = None,
     tell: Callable[[str], object] = print,
 ) -> Supervised:
     """Take a run up again, with the notebook and parameters that are on record.
@@ -105,10 +106,10 @@ def resume(
         There is no notebook on record: it was executed in a front end. Nothing was begun.
     RunMissing, RunHeld, BadName
     """
-    return _supervise(run, recorded(run, store_folder(store)), output, restarts, store, tell)
+    return _supervise(run, recorded(run, store_of(store)), output, restarts, store, tell)
 
 
-def recorded(run: str, store: Path) -> Submitted:
+def recorded(run: str, store: Store) -> Submitted:
     """Give what a run executes, as it is on record; raises `NotebookUnusable` if nothing is."""
     with open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held:
         return submitted_in(held)
@@ -169,7 +170,7 @@ def _supervise(
     submitted: Submitted,
     output: str | os.PathLike[str] | None,
     restarts: int,
-    store: str | os.PathLike[str] | None,
+    store: StoreLike | None,
     tell: Callable[[str], object],
 ) -> Supervised:
     where = output_of(submitted, run) if output is None else Path(output)
@@ -177,7 +178,7 @@ def _supervise(
     supervisor = Supervisor(
         run,
         submitted,
-        store_folder(store),
+        store_of(store),
         where,
         restarts,
         tell=tell,

@@ -20,13 +20,12 @@ from durable_nb.engine.store import open_run
 from durable_nb.engine.supervised import PLAN, Plan, begun, submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
-from durable_nb.fleet.claim import claimed
 from durable_nb.fleet.deaths import how_it_ended, record_death
 from durable_nb.fleet.differences import differences, refuse_another, refuse_homeless
 from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted, submitted_from
-from durable_nb.journal import folder as folders
+from durable_nb.journal import Store
 from durable_nb.model.errors import DurableError
 from durable_nb.model.outcomes import Kind, RunStatus
 from durable_nb.model.state import OperationState
@@ -123,7 +122,7 @@ class Supervisor:
         Name of the run.
     submitted : Submitted
         What is executed.
-    store : Path
+    store : Store
         Where the run is.
     output : Path or None
         Where the executed notebook is written, after each pass; `None` for whoever follows it.
@@ -145,7 +144,7 @@ class Supervisor:
 
     run: str
     submitted: Submitted
-    store: Path
+    store: Store
     output: Path | None
     restarts: int = 5
     tell: Callable[[str], object] = lambda line: None
@@ -167,7 +166,8 @@ class Supervisor:
         RunTaken
             On record it executes another notebook, or other parameters. Nothing was begun.
         """
-        with claimed(self.store, self.run), tempfile.TemporaryDirectory(prefix="durable-nb-") as at:
+        claim = self.store.claimed(self.run)
+        with claim, tempfile.TemporaryDirectory(prefix="durable-nb-") as at:
             report = self._before()
             plan = Path(at) / "plan.json"
             Plan(self.run, self.submitted.as_json()).save(plan)
@@ -204,7 +204,7 @@ class Supervisor:
     def _pass(self, plan: Path) -> Pass:
         """Execute the notebook once, in a kernel of its own."""
         self._kernels += 1
-        environment = {**os.environ, PLAN: str(plan), "DURABLE_STORE": str(self.store)}
+        environment = {**os.environ, PLAN: str(plan), "DURABLE_STORE": self.store.address}
         with (plan.parent / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
             stop = replace(self.stop, begin=self._pause)
             found = execute(
@@ -304,7 +304,7 @@ class Supervisor:
         return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
 
     def _exists(self) -> bool:
-        return self.run in folders.run_names(self.store)
+        return self.run in self.store.names()
 
 
 def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from durable_nb.journal.duckdb_journal import DuckDBJournal
+from durable_nb.journal.folder_place import FolderPlace, FolderStore
 from durable_nb.journal.head import Head, HeadState, Loss
 from durable_nb.journal.inbox import Inbox, Message
 from durable_nb.journal.interrupts import deferred_interrupts
@@ -10,14 +11,18 @@ from durable_nb.journal.lease import Lease
 from durable_nb.journal.mirror import Mirror
 from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import Holder, OwnerInfo, probe
+from durable_nb.journal.place import HeldLease, Place, Store, StoreLike, folder_of, store_of
 from durable_nb.journal.process import THIS
 from durable_nb.journal.protocol import Journal
 
 __all__ = [
     "THIS",
     "DuckDBJournal",
+    "FolderPlace",
+    "FolderStore",
     "Head",
     "HeadState",
+    "HeldLease",
     "Holder",
     "Inbox",
     "Journal",
@@ -26,7 +31,12 @@ __all__ = [
     "Message",
     "Mirror",
     "OwnerInfo",
+    "Place",
+    "Store",
+    "StoreLike",
     "deferred_interrupts",
+    "folder_of",
     "open_journal",
     "probe",
+    "store_of",
 ]

@@ -46,3 +46,28 @@ class ArchiveRefused(DurableError):
 
     def __str__(self) -> str:
         return f"{self.path} is not imported: {self.why}. Nothing was changed. {self.advice}"
+
+
+class StoreNotSupported(DurableError, ValueError):
+    """A store is named that this version cannot open; nothing is opened in its place."""
+
+    def __str__(self) -> str:
+        return (
+            "a Postgres store is not part of this version: give the folder of run folders. "
+            "Nothing was opened or changed."
+        )
+
+
+class FoldersOnly(DurableError):
+    """What is by nature about files was asked of a run that is kept in a database."""
+
+    def __init__(self, verb: str, where: str) -> None:
+        super().__init__(verb, where)
+        self.verb, self.where = verb, where
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verb} is about the files of a run, and {self.where} is no folder. Nothing was "
+            "read or changed. A database is looked after by its own tools: ask whoever keeps it "
+            "for a check, a copy or a backup."
+        )

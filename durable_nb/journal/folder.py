@@ -94,15 +94,6 @@ def default_store(cwd: Path) -> Path:
     return cwd / STORE_FOLDER
 
 
-def named_store(store: str | os.PathLike[str]) -> Path:
-    """Give the store that a person named; `ValueError` if it is no folder."""
-    if str(store).startswith(("postgresql://", "postgres://")):
-        raise ValueError(
-            "a Postgres store is not part of this version: give the folder of run folders"
-        )
-    return Path(store).expanduser().resolve()
-
-
 def prepare_store(store: Path) -> Path:
     """Make the store if it is missing: mode 0700, ignored by git. Any number at once may.
 

@@ -6,7 +6,7 @@ A view and never evidence: it is not fsynced, and whoever needs the truth takes 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,6 @@ from durable_nb.journal import columns, segments
 from durable_nb.journal.columns import OPERATION_COLUMNS, RUN_COLUMNS, prepare
 from durable_nb.journal.errors import MirrorSkipped, MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, check_name
-from durable_nb.journal.head import Head
 from durable_nb.journal.owner import Life, Role, probe
 from durable_nb.journal.segments import MIRROR_FILE, SEALED, Sealed
 from durable_nb.journal.sql import queries
@@ -27,6 +26,8 @@ from durable_nb.model.outcomes import RUN_STATUS, Kind
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from durable_nb.journal.place import Place
 
 __all__ = [
     "MIRROR_FILE",
@@ -129,7 +130,7 @@ class Mirror:
             return [error]
 
 
-def query(store: Path, sql: str) -> pd.DataFrame:
+def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None) -> pd.DataFrame:
     """Answer a question over the views `runs` and `operations` of a whole store.
 
     The query reaches these two and nothing else. A mirror that cannot be read is left out, and a
@@ -141,6 +142,8 @@ def query(store: Path, sql: str) -> pd.DataFrame:
         The folder of run folders.
     sql : str
         In DuckDB's dialect.
+    place_of : callable, optional
+        Gives the place of the run of that name, where that is not the folder of its mirror.
     """
     import pyarrow as pa
 
@@ -153,8 +156,13 @@ def query(store: Path, sql: str) -> pd.DataFrame:
             continue
         _name(bad)
         tables.append(table)
-        status = standing(folder, meta.get("status"))
-        runs.append({**meta, "status": status, "folder": str(folder)})
+        where, mirrored = str(folder), meta.get("status")
+        if place_of is None:
+            status = standing(folder, mirrored)
+        else:
+            place = place_of(folder.name)
+            where, status = place.shown, place.standing(mirrored)
+        runs.append({**meta, "status": status, "folder": where})
     statements = queries("mirror")
     casts = ", ".join(
         f'TRY_CAST("{column}" AS {kind}) AS "{column}"' for column, kind in RUN_COLUMNS.items()
@@ -204,7 +212,7 @@ def lags(folder: Path) -> bool:
         return True
 
 
-def known_until(folder: Path, epoch: int, now: datetime) -> datetime | None:
+def known_until(folder: Path, epoch: int, last_seq: int | None, now: datetime) -> datetime | None:
     """Give the moment up to which what a mirror calls live is known to be at work.
 
     Where something was recorded after it was published, what it shows may be over by now.
@@ -215,6 +223,8 @@ def known_until(folder: Path, epoch: int, now: datetime) -> datetime | None:
         Of the run.
     epoch : int
         Of the owner that lives. `None` is given if the mirror is an earlier one's.
+    last_seq : int or None
+        The last record, as far as that is known.
     now : datetime
         The time that it is.
     """
@@ -225,8 +235,7 @@ def known_until(folder: Path, epoch: int, now: datetime) -> datetime | None:
         return None
     if meta.get("epoch") != str(epoch):
         return None
-    head = Head.look(folder / HEAD_FILE)
-    return now if head is not None and head.seq <= Sealed.of(meta).to else published
+    return now if last_seq is not None and last_seq <= Sealed.of(meta).to else published
 
 
 def _name(bad: Sequence[MirrorUnreadable]) -> None:

@@ -152,6 +152,11 @@ class Holder:
         """Whether the process is there; false if that cannot be told from here."""
         return self.life is Life.LIVE
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this very process."""
+        return self.info.pid == os.getpid() and self.info.host == platform.node()
+
     def heartbeat_age(self, now: datetime | None = None) -> float | None:
         """Give the seconds since the last heartbeat; None if none is on record."""
         return age(self.info.heartbeat, now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from durable_nb.journal.damage import Recovery
+from durable_nb.journal.head import Loss
 from durable_nb.journal.pins import Loaded
 from durable_nb.model.records import Draft, Record
 
@@ -30,6 +32,16 @@ class Journal(Protocol):
     @property
     def durable_seq(self) -> int:
         """The last record that is on disk."""
+        ...
+
+    @property
+    def lost(self) -> Loss | None:
+        """What was acknowledged and is not there any more."""
+        ...
+
+    @property
+    def recovered(self) -> Recovery | None:
+        """What was found damaged and brought back as it was opened."""
         ...
 
     def load(self) -> list[Record]:

@@ -14,13 +14,14 @@ class Adoption(StrEnum):
     FORK = "fork"  #: it is a copy, and both go on: what begins here gets new idempotency keys
 
 
-def is_elsewhere(recorded: Sequence[int] | None, now: Sequence[int]) -> bool:
+def is_elsewhere(recorded: Sequence[int] | None, now: Sequence[int] | None) -> bool:
     """Tell whether a folder is another one than the one on record.
 
     Parameters
     ----------
     recorded, now : sequence of int
-        Device and inode. `None` is not on record: a journal from before they were noted.
+        Device and inode. `None` is not on record: a journal from before they were noted. Now it is
+        `None` where a run can be neither copied nor moved.
 
     Returns
     -------
@@ -28,4 +29,4 @@ def is_elsewhere(recorded: Sequence[int] | None, now: Sequence[int]) -> bool:
         By the inode: some file systems number their device anew at each mount, and a copy gets
         an inode of its own.
     """
-    return recorded is not None and recorded[1] != now[1]
+    return recorded is not None and now is not None and recorded[1] != now[1]

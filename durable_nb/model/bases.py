@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class OperationLike(Protocol):
@@ -27,11 +27,16 @@ class DurableSignal(BaseException):
 
     Attributes
     ----------
-    folder : Path or None
+    place : Place or None
         Of the run that was closed, because the signal left its ``with`` block.
     """
 
-    folder: Path | None = None
+    place: Any = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where that run's files are; `None` where there are none, or it was not closed."""
+        return None if self.place is None else self.place.folder
 
     def lines(self) -> list[str]:
         """Give the display, one clear line each."""

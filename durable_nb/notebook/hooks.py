@@ -92,11 +92,11 @@ class Hooks:
         if signal is None:
             return
         name = getattr(signal, "run", "")
-        left = [(run.name, run.folder) for run in OPEN.all() if run.name == name]
-        if signal.folder is not None:
-            left = [(name, signal.folder)]  # it left the run's `with` block, which closed the run
+        left = [run.place for run in OPEN.all() if run.name == name]
+        if signal.place is not None:
+            left = [signal.place]  # it left the run's `with` block, which closed the run
         for stopped in left[-1:]:
-            panel.show(*stopped)
+            panel.show(stopped)
 
 
 def install(shell: Any) -> Hooks:

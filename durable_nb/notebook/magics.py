@@ -18,6 +18,7 @@ from durable_nb.engine.permits import LIMITS
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
 from durable_nb.engine.watched import Watched, watch
+from durable_nb.journal import store_of
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import DurableError
 from durable_nb.notebook import panel
@@ -147,7 +148,7 @@ class Verbs:
 
     def _panel(self, rest: str) -> None:
         run = self._find(rest)
-        panel.show(run.name, run.folder)
+        panel.show(run.place)
 
     def _history(self, rest: str) -> None:
         run, rest = self._target(rest)
@@ -410,7 +411,8 @@ def _ref(text: str) -> object:
 def list_unfinished() -> list[str]:
     """Say which runs of the store are not finished; opens and executes none."""
     try:
-        listing.refresh(store.store_folder(None))
+        root = store_of()
+        listing.refresh(root)
         found = listing.runs()
     except (OSError, DurableError):  # there is no store yet, or none that can be read
         return []
@@ -422,7 +424,8 @@ def list_unfinished() -> list[str]:
     ]
     if not rows:
         return []
-    lines = [f"unfinished runs in {store.store_folder(None).name}:"]
+    where = root.shown if root.folder is None else root.folder.name
+    lines = [f"unfinished runs in {where}:"]
     for row in rows:
         counts = ", ".join(
             f"{int(row.get(k) or 0)} {k}" for k in ("completed", "incomplete", "unknown")

@@ -14,6 +14,7 @@ from support.folders import stored
 
 import durable_nb as dnb
 from durable_nb.cli import cli
+from durable_nb.journal import FolderPlace, Inbox
 
 pytestmark = pytest.mark.slow  # together they take longer than all the rest
 
@@ -222,9 +223,9 @@ def test_case_74_a_message_in_the_inbox_holds_no_key(
     from durable_nb.engine import remote
 
     (bench.store / "held").mkdir(parents=True, mode=0o700)
-    monkeypatch.setattr(remote.Inbox, "withdraw", lambda *_: False)
+    monkeypatch.setattr(Inbox, "withdraw", lambda *_: False)
     said = {"evidence": f"it said {keys['evidence']}", "reason": f"password={keys['denied']}"}
-    remote.settle_live(bench.store / "held", "confirm", "send", said, timeout_s=0)
+    remote.settle_live(FolderPlace(bench.store / "held"), "confirm", "send", said, timeout_s=0)
     (message,) = (bench.store / "held" / "inbox").glob("*.json")
     text = message.read_text()
     assert "it said [redacted]" in text

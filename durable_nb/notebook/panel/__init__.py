@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from durable_nb.engine.watched import Watched
+from durable_nb.journal import Place
 
 
-def show(name: str, folder: Path) -> None:
+def show(place: Place) -> None:
     """Show a run: a static table that outlives the kernel, and below it the live one.
 
     Parameters
     ----------
-    name : str
-        Of the run.
-    folder : Path
+    place : Place
         Where it is. Whoever holds it; shown again, it is the same widget in another place.
     """
     # widgets take a third of a second to import, and most kernels never show one
     from durable_nb.notebook.panel.panel import show as show_live
 
-    show_live(Watched(name, folder))
+    show_live(Watched(place))
 
 
 __all__ = ["show"]

@@ -16,6 +16,7 @@ import traitlets
 from IPython.display import display
 
 from durable_nb.engine.watched import Watched
+from durable_nb.journal import Place
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
@@ -174,15 +175,15 @@ class Panel:
         self.widget.close()
 
 
-#: The panel of each run that this kernel has shown, by folder: one a run, however often shown.
-_panels: Final[dict[Path, Panel]] = {}
+#: The panel of each run that this kernel has shown, by its place: one a run, however often shown.
+_panels: Final[dict[Place, Panel]] = {}
 
 
 def panel_of(run: Watched) -> Panel:
     """Give the one panel of a run; made when it is first asked for."""
-    panel = _panels.get(run.folder)
+    panel = _panels.get(run.place)
     if panel is None:
-        panel = _panels[run.folder] = Panel(run)
+        panel = _panels[run.place] = Panel(run)
     return panel
 
 

@@ -21,7 +21,7 @@ from support.waiting import eventually
 import durable_nb as dnb
 from durable_nb.engine.listing import at_work
 from durable_nb.engine.store import open_run
-from durable_nb.journal import Mirror
+from durable_nb.journal import Mirror, store_of
 
 pytestmark = pytest.mark.slow  # each test starts processes of its own
 
@@ -172,9 +172,11 @@ def test_who_is_live_and_who_is_slow(past: Bench, held: Child) -> None:
     copy = past.store / "copy"
     copy.mkdir()
     shutil.copy(past.store / "late" / "operations.parquet", copy)
-    assert len(at_work(past.store)["late"]) == 1, "a copy of its mirror is not a second one"
+    assert len(at_work(store_of(past.store))["late"]) == 1, (
+        "a copy of its mirror is not a second one"
+    )
 
-    later = at_work(past.store, now=datetime.now(UTC) + timedelta(hours=1))
+    later = at_work(store_of(past.store), now=datetime.now(UTC) + timedelta(hours=1))
     assert {name for name, found in later.items() if any(work.slow for work in found)} == {
         "late", "quick", "ahead",
     }  # fmt: skip
@@ -203,7 +205,7 @@ def test_what_an_earlier_owner_was_at_is_at_work_no_more(past: Bench, held: Chil
         eventually(lambda: Mirror.tail(run.folder)[1]["epoch"] == str(run.epoch))
         shutil.copy(left, mirror)
         assert dnb.sql("SELECT id FROM operations WHERE live", store=past.store)["id"].tolist()
-        assert at_work(past.store)["late"] == ()
+        assert at_work(store_of(past.store))["late"] == ()
 
 
 def test_what_a_mirror_that_lags_shows_is_known_to_be_at_work_until_it_was_published(

@@ -217,3 +217,23 @@ def test_ctrl_c_leaves_nothing_behind(store: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".export*"))
     assert tree(store) == before
     assert do("verify", "big").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("runs",), ("show", "r"), ("verify", "r"), ("sql", "SELECT 1"), ("resume", "--all")],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_an_address_of_a_database_is_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """It keeps both of its slashes, makes no folder, and its password is told to nobody."""
+    monkeypatch.chdir(tmp_path)
+    address = "postgresql://me:secret@host/db"
+    named = do(*arguments, "--store", address)
+    monkeypatch.setenv("DURABLE_STORE", address)
+    for told in (named, do(*arguments)):
+        assert told.exit_code == 1
+        assert "a Postgres store is not part of this version" in told.stderr
+        assert "secret" not in told.output + told.stderr
+    assert list(tmp_path.iterdir()) == []

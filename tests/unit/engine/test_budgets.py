@@ -255,8 +255,8 @@ def test_another_process_sees_the_budget_in_the_mirror(open_run, tmp_path):
 
     with open_run(budget={"calls": 7}) as run:
         spend(run, "a")
-    assert published(run.folder).budget == "budget: 1 of 7 calls so far"
-    assert "1 of 7 calls so far" in published(run.folder).to_text()
+    assert published(run.place).budget == "budget: 1 of 7 calls so far"
+    assert "1 of 7 calls so far" in published(run.place).to_text()
 
 
 def test_many_calls_at_once_never_overshoot_the_calls(open_run, effects):

@@ -474,5 +474,5 @@ def test_a_run_that_is_open_here_is_forked_from_memory(open_run, sent):
     with open_run("r") as run:
         agent(run, sent)
         done = dnb.watch("r", store=run.folder.parent).fork("what-if", at="mail")
-        assert OPEN.at(run.folder) is run
+        assert OPEN.at(run.place) is run
     assert done.operations == ("plan#1", "charge#1")

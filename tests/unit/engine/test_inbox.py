@@ -19,7 +19,7 @@ from durable_nb.engine import inbox as owner
 from durable_nb.engine import store as stores
 from durable_nb.engine.options import Options
 from durable_nb.engine.remote import UNANSWERED, is_listening, settle_live
-from durable_nb.journal import Inbox
+from durable_nb.journal import FolderPlace, Inbox
 from durable_nb.model.errors import RunClosed
 
 ASK = {"op": "send#1", "actor": "ada"}
@@ -329,14 +329,19 @@ def blocked(folder: Path) -> Child:
 @pytest.mark.slow
 def test_a_live_run_is_settled_from_another_process(killed: Path) -> None:
     """Its owner blocks in `time.sleep`, and answers within 2 s all the same."""
-    assert not is_listening(killed)
+    assert not is_listening(FolderPlace(killed))
     with blocked(killed) as child:
-        assert is_listening(killed)
+        assert is_listening(FolderPlace(killed))
         begun = time.monotonic()
-        answer = settle_live(killed, "confirm", "send#1", {"result": "1", "evidence": "seen"})
+        answer = settle_live(
+            FolderPlace(killed), "confirm", "send#1", {"result": "1", "evidence": "seen"}
+        )
         assert time.monotonic() - begun < 2
         assert answer["ok"]
-        assert settle_live(killed, "confirm", "send", {"result": "2"})["error"] == "AlreadySettled"
+        assert (
+            settle_live(FolderPlace(killed), "confirm", "send", {"result": "2"})["error"]
+            == "AlreadySettled"
+        )
         child.kill()
     run = stores.open_run("live", store=killed.parent, role="reader")
     assert run.get("send#1").result == 1
@@ -347,7 +352,7 @@ def test_a_live_run_is_settled_from_another_process(killed: Path) -> None:
 @pytest.mark.slow
 def test_an_unanswered_message_is_withdrawn(killed: Path) -> None:
     """Whoever asked knows that nothing will come of it."""
-    answer = settle_live(killed, "deny", "send#1", {}, timeout_s=0.1)
+    answer = settle_live(FolderPlace(killed), "deny", "send#1", {}, timeout_s=0.1)
     assert (answer["ok"], answer["error"], answer["withdrawn"]) == (False, UNANSWERED, True)
     assert Inbox(killed).pending() == []
 
@@ -363,7 +368,7 @@ def test_a_message_that_was_taken_is_not_called_withdrawn(killed: Path) -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    answer = settle_live(killed, "deny", "send#1", {}, timeout_s=1)
+    answer = settle_live(FolderPlace(killed), "deny", "send#1", {}, timeout_s=1)
     thread.join()
     assert (answer["error"], answer["withdrawn"]) == (UNANSWERED, False)
     assert "history" in answer["message"]

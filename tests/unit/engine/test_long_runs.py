@@ -83,20 +83,20 @@ def test_a_long_run_replays_in_any_order(run):
     assert run.get("act#3").source == "record"
     assert run.get(MANY).id == f"act#{MANY}"
     run.publisher.publish()
-    assert {v.source for v in published(run.folder).views} == {"record"}
+    assert {v.source for v in published(run.place).views} == {"record"}
 
 
 def test_a_long_run_is_seen_by_others_as_by_its_owner(run):
     """The mirror goes on from the segments that are there, and is made anew where there is none."""
     run.publisher.publish()
-    assert published(run.folder).counts == run.status_view().counts
+    assert published(run.place).counts == run.status_view().counts
     run.close()
 
     for file in run.folder.glob("operations*.parquet"):
         file.unlink()
     with dnb.open_run("r", store=run.folder.parent) as again:
         again.publisher.publish()
-        there, here = published(again.folder), again.status_view()
+        there, here = published(again.place), again.status_view()
         assert [v.as_dict() for v in there.views] == [v.as_dict() for v in here.views]
 
 
@@ -108,7 +108,7 @@ def test_a_closed_long_run_can_still_be_asked(run):
     assert run.get("act#2000").as_dict()["outcome"] == "completed"  # a page that was not read yet
 
     with dnb.open_run("r", store=run.folder.parent) as again:
-        assert OPEN.at(run.folder) is again
+        assert OPEN.at(run.place) is again
         assert len(run.states()) == MANY
 
 

@@ -240,7 +240,7 @@ def test_the_status_says_it_only_above_a_second(tick, tmp_path):
         text = run.status_view().to_text().splitlines()
         assert run.get("short#1").outside_s == 0.9
         run.publisher.publish()  # for other processes, which read the mirror
-        for status in (run.status_view(), published(run.folder)):
+        for status in (run.status_view(), published(run.place)):
             shown = {row["id"]: row for row in rows_of(status)}
             assert shown["long#1"]["note"] == "3.2 s outside of steps"
             assert shown["long#1"]["outside"] == "3.2 s outside of steps"

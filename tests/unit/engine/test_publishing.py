@@ -18,7 +18,7 @@ from durable_nb import values
 from durable_nb.engine import publishing
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.published import published
-from durable_nb.journal import segments
+from durable_nb.journal import FolderPlace, segments
 from durable_nb.journal.errors import MirrorSkipped
 from durable_nb.journal.mirror import Mirror, query
 from durable_nb.journal.segments import MIRROR_FILE, Sealed, numbers_in, path_of
@@ -40,7 +40,7 @@ def publish(run, seal=5):
 
 def assert_seen(run):
     """A reader sees exactly what the owner sees."""
-    there, here = published(run.folder), run.status_view()
+    there, here = published(run.place), run.status_view()
     assert told(there) == told(here)
     assert there.counts == here.counts
     assert there.to_text() == here.to_text()
@@ -106,12 +106,12 @@ def test_counts_are_right_after_sealed_operations_are_invalidated(open_run):
         fill(run, 20)
         run.invalidate("act[3]#1", "wrong")
         publish(run)
-        assert published(run.folder).counts["incomplete"] == 1
+        assert published(run.place).counts["incomplete"] == 1
         assert_seen(run)
     with open_run() as run:
         run.step("act", effect="none", key="3").call(act, 3)
         publish(run)
-        assert published(run.folder).counts == {"completed": 20, "incomplete": 0, "unknown": 0}
+        assert published(run.place).counts == {"completed": 20, "incomplete": 0, "unknown": 0}
         assert_seen(run)
 
 
@@ -125,11 +125,11 @@ def test_a_reopened_run_goes_on_from_the_segments_that_are_there(open_run):
         publish(run)
         assert {n: path_of(run.folder, n).stat().st_ino for n in numbers_in(run.folder)} == before
         assert_seen(run)
-        assert {v.source for v in published(run.folder).views} == {""}
+        assert {v.source for v in published(run.place).views} == {""}
         for k in range(12):
             run.step("act", effect="none", key=str(k)).call(act, k)
         publish(run)
-        assert published(run.folder).restored == 12
+        assert published(run.place).restored == 12
         assert_seen(run)
         fill(run, 10, start=20)
         assert_seen(run)
@@ -290,7 +290,7 @@ def test_an_owner_killed_between_a_segment_and_the_tail_leaves_the_last_mirror(t
     with dnb.run("r", store=bench.store) as run:
         publish(run)
         assert_seen(run)
-        assert len(published(folder).views) == 16
+        assert len(published(FolderPlace(folder)).views) == 16
 
 
 # -- pace, locks and previews --------------------------------------------------------------------

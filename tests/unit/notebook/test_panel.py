@@ -36,7 +36,7 @@ def panel(run: dnb.Run) -> Iterator[Panel]:
 
 
 def watched(run: dnb.Run) -> Watched:
-    return Watched(run.name, run.folder)
+    return Watched(run.place)
 
 
 def act(run: dnb.Run, click: dict[str, Any]) -> actions.Answer:
