@@ -223,7 +223,7 @@ def test_what_a_mirror_that_lags_shows_is_known_to_be_at_work_until_it_was_publi
         run.step("mail", effect="none").call(int)
         eventually(lambda: "mail#1" in Mirror.tail(run.folder)[0])
         shutil.copy2(left, mirror)
-        (found,) = at_work(past.store, now=datetime.now(UTC) + timedelta(hours=1))["busy"]
+        (found,) = at_work(store_of(past.store), now=datetime.now(UTC) + timedelta(hours=1))["busy"]
         assert (found.op, found.slow) == ("charge#1", False)
         assert 0 <= found.elapsed_s < 5
 
