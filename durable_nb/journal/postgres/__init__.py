@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from durable_nb.journal.postgres.errors import StoreForbidden, StoreTooNew, StoreUnreachable
+from durable_nb.journal.postgres.errors import (
+    StoreForbidden,
+    StoreRefused,
+    StoreTooNew,
+    StoreUnreachable,
+)
 from durable_nb.journal.postgres.lease import PostgresLease, holders, probe
 from durable_nb.journal.postgres.opening import open_postgres_journal, read_records
 from durable_nb.journal.postgres.schema import prepare
@@ -14,6 +19,7 @@ __all__ = [
     "PostgresLease",
     "Server",
     "StoreForbidden",
+    "StoreRefused",
     "StoreTooNew",
     "StoreUnreachable",
     "holders",

@@ -25,6 +25,20 @@ class StoreUnreachable(DurableError):
         )
 
 
+class StoreRefused(DurableError):
+    """The database has refused a statement: nothing of it was done."""
+
+    def __init__(self, place: str, cause: str) -> None:
+        super().__init__(place, cause)
+        self.place, self.cause = place, cause
+
+    def __str__(self) -> str:
+        return (
+            f"the store {self.place} refused it: {self.cause.rstrip('. ')}. Nothing of it was "
+            "done. See to the cause in the database, and try again."
+        )
+
+
 class StoreForbidden(DurableError):
     """The database user lacks a right that the store needs."""
 

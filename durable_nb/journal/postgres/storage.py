@@ -20,7 +20,7 @@ import psycopg
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
 from durable_nb.journal.interrupts import interrupt_waits
-from durable_nb.journal.postgres.errors import StoreUnreachable
+from durable_nb.journal.postgres.errors import StoreRefused, StoreUnreachable
 from durable_nb.journal.postgres.lease import PostgresLease, whose
 from durable_nb.journal.postgres.server import is_lost
 from durable_nb.journal.postgres.sessions import Session
@@ -48,7 +48,7 @@ class PostgresStorage:
         Seconds to go on trying to reach the server.
     """
 
-    failures: tuple[type[Exception], ...] = (psycopg.Error, StoreUnreachable)
+    failures: tuple[type[Exception], ...] = (psycopg.Error, StoreUnreachable, StoreRefused)
     damage: tuple[type[Exception], ...] = ()
     advice = "Once the database answers again, run the cell again."
     repair = "Nothing was changed. Restore the rows of this run from a backup."
@@ -69,7 +69,7 @@ class PostgresStorage:
         """Send the batch again, unless the server has said no."""
         if isinstance(error, (Foreign, StoreUnreachable)):
             raise error
-        if isinstance(error, psycopg.Error) and not is_lost(error):
+        if isinstance(error, StoreRefused):
             return False
         self.commit(rows, before)
         return True
@@ -143,10 +143,7 @@ class PostgresStorage:
     def _read(self, name: str, **given: Any) -> list[Any]:
         """Read rows; raises `StoreUnreachable`."""
         given["run"] = self._lease.key
-        try:
-            return self._insisting(lambda: self._session.run(name, given, binary=True).fetchall())
-        except psycopg.Error as error:
-            raise self._unreachable(error) from None
+        return self._insisting(lambda: self._session.run(name, given, binary=True).fetchall())
 
     def _insisting(self, do: Callable[[], _T]) -> _T:
         """Do it, again and again as long as the connection is lost and an interrupt can wait."""
@@ -163,6 +160,9 @@ class PostgresStorage:
                 if not is_lost(error):
                     raise
             return self._again(do)
+        except psycopg.Error as error:
+            server = self._lease.server
+            raise StoreRefused(server.place, server.clean(str(error))) from None
         finally:
             self._user = None
 
