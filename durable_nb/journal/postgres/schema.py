@@ -7,8 +7,13 @@ from typing import Any, Final
 
 import psycopg
 
-from durable_nb.journal.postgres.errors import StoreForbidden, StoreTooNew
-from durable_nb.journal.postgres.server import Server
+from durable_nb.journal.postgres.errors import (
+    StoreForbidden,
+    StoreRefused,
+    StoreTooNew,
+    StoreUnreachable,
+)
+from durable_nb.journal.postgres.server import Server, is_lost
 from durable_nb.journal.sql import queries
 
 #: Version of the tables that this code makes: one migration each, in `postgres.sql`.
@@ -38,6 +43,8 @@ def prepare(server: Server, *, version: int = VERSION) -> int:
         If a newer version of this package made the tables; nothing was changed.
     StoreForbidden
         If the right to make them is missing; nothing was made.
+    StoreRefused
+        If something else is in the way, such as tables of that name; nothing was made.
     """
     con = server.connect("schema")
     try:
@@ -52,6 +59,10 @@ def prepare(server: Server, *, version: int = VERSION) -> int:
         names = {"database": con.info.dbname, "user": con.info.user}
         advice = _GRANTS.format(**{n: _quoted(said) for n, said in names.items()})
         raise StoreForbidden(server.place, cause, advice) from error
+    except psycopg.Error as error:
+        if is_lost(error):
+            raise StoreUnreachable(server.place, server.clean(str(error))) from None
+        raise StoreRefused(server.place, server.clean(str(error))) from error
     finally:
         con.close()
 

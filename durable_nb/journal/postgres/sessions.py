@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,15 +14,14 @@ from durable_nb.journal.sql import queries
 class Session:
     """A connection that is made on first use, and once more after it was lost.
 
-    The caller sees to it that one thread at a time uses it. A forked child never touches it: what
-    it sent, even a farewell, would go out over its parent's connection.
+    The caller sees to it that one thread at a time uses it, and that no forked child does: what it
+    sent, even a farewell, would go out over its parent's connection.
     """
 
     def __init__(self, server: Server, purpose: str, *, takes_over: bool = False) -> None:
         self.server = server
         self._purpose, self._takes_over = purpose, takes_over
         self._con: psycopg.Connection[Any] | None = None
-        self._pid = os.getpid()
 
     def run(
         self, name: str, given: Mapping[str, Any] | None = None, *, binary: bool = False
@@ -44,5 +42,5 @@ class Session:
     def drop(self) -> None:
         """Let go of the connection; the next statement makes another."""
         con, self._con = self._con, None
-        if con is not None and os.getpid() == self._pid:
+        if con is not None:
             con.close()
