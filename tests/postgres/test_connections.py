@@ -11,7 +11,7 @@ import pytest
 from support.journals import draft, numbers
 from support.postgres import Cluster
 
-from durable_nb.journal.postgres import Server, StoreUnreachable, prepare
+from durable_nb.journal.postgres import Server, StoreRefused, StoreUnreachable, prepare
 from durable_nb.model.errors import JournalUnwritable, StaleOwner
 
 
@@ -72,6 +72,16 @@ def test_a_lost_answer_after_a_takeover_is_no_acknowledgement(place, proxy, open
     assert numbers(new) == [1, 2, 3]
 
 
+def test_a_takeover_whose_answer_is_lost_is_recognised(place, proxy, opened):
+    """The lease was taken: the same process is not kept out by itself, and has one epoch."""
+    opened(_through(proxy, place)).close()
+    proxy.cut_answer, proxy.cut_asked = 0, b"late.limit"
+    owned = opened(_through(proxy, place))
+    assert proxy.cuts == 1
+    assert owned.journal.epoch == 2
+    owned.journal.append([draft(1)])
+
+
 @pytest.mark.parametrize("landed", [True, False])
 def test_a_batch_of_unknown_fate_takes_its_place_or_stops_the_journal(place, proxy, opened, landed):
     """Reported as not written: if it is there after all, nothing more is written until it is seen."""
@@ -120,7 +130,7 @@ def test_a_server_that_is_gone_is_told_by_each_call(place, proxy, opened):
 
 def test_an_interrupt_ends_the_wait_for_a_server(place, proxy, opened):
     """Ctrl-C is held back from a commit, and not for as long as the server may be gone."""
-    owned = opened(_through(proxy, place), patience_s=60)
+    owned = opened(_through(proxy, place), patience_s=15)
     owned.journal.append([draft(1)])
     proxy.closed = proxy.cut_request = True
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
@@ -140,7 +150,7 @@ def test_what_asks_from_inside_a_statement_is_refused(place, opened):
     owned = opened(place)
     owned.journal.append([draft(1)])
     ask = owned.journal._storage._insisting
-    with pytest.raises(StoreUnreachable, match="inside a statement"):
+    with pytest.raises(StoreRefused, match="inside a statement"):
         ask(lambda: owned.journal.read(1, 1))  # what `commit` and `read` go through
     assert len(owned.journal.read(1, 1)) == 1
 

@@ -136,7 +136,7 @@ def test_heartbeats_and_appends_never_wait_for_each_other_in_a_circle(store, pla
 
 def test_a_heartbeat_does_not_wait_for_an_append_that_stands_still(store, place, opened):
     """An open append keeps the lease row; the heartbeat has a row of its own."""
-    owned = opened(place)
+    owned = opened(place, lease_s=4.0)
     with connected(store) as other, other.transaction():
         lock = "SELECT FROM durable_nb.leases WHERE run = %s FOR SHARE"
         other.execute(lock, [owned.lease.key])

@@ -84,6 +84,8 @@ class Proxy:
     cut_answer : int or None
         Of the next answer that ends a statement so many bytes come through (negative: all but so
         many), then the wire is cut: the server has committed, the client cannot know.
+    cut_asked : bytes
+        It is the answer to a query that holds these bytes, instead of the next one to an append.
     cut_request : bool
         The next statement does not reach the server, and the wire is cut.
     closed : bool
@@ -95,7 +97,9 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self.cut_answer: int | None = None
+        self.cut_asked = b""
         self.cut_request = self.closed = False
+        self._ends = b"INSERT 0 "
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -125,6 +129,8 @@ class Proxy:
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
+                if self.cut_asked and self.cut_asked in data:
+                    self._ends = b"SELECT 1\0"  # not of its preparation, which is sent before
                 if self.cut_request and b"x-marks" in data:
                     self.cut_request = False
                     break
@@ -134,7 +140,7 @@ class Proxy:
     def _answers(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if self.cut_answer is not None and b"INSERT 0 " in data:
+                if self.cut_answer is not None and self._ends in data:
                     while data[-6:-1] != b"Z\0\0\0\5":  # it is committed once it is ready again
                         data += server.recv(65536)
                     cut, self.cut_answer = self.cut_answer, None

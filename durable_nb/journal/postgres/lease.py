@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -297,11 +298,22 @@ def _key(session: Session, run: str) -> int:
 
 
 def _take(session: Session, run: str, key: int, who: OwnerInfo) -> int | None:
-    """Take the lease if it is free or late; None if it is neither."""
-    owner = _owner(replace(who, pid=os.getpid(), released=""))
-    given = {"run": key, "owner": owner, "lease_s": session.server.lease_s}
+    """Take the lease if it is free or late; None if it is neither.
+
+    If the answer is lost, the same is sent again: what came through the first time is told by the
+    claim, as else this process would be kept out by itself.
+    """
+    claim = secrets.token_hex(8)
+    owner = _owner(replace(who, pid=os.getpid(), released=""), claim=claim)
+    given = {"run": key, "owner": owner, "claim": claim, "lease_s": session.server.lease_s}
     try:
-        row = session.run("take_lease", given).fetchone()
+        try:
+            row = session.run("take_lease", given).fetchone()
+        except (StoreUnreachable, psycopg.Error) as error:
+            if not is_lost(error):
+                raise
+            again = session.run("take_lease", given).fetchone()
+            row = again or session.run("claimed", given).fetchone()
     except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
         waited = session.server.takeover_s
         holder = f"a transaction that stands still; it was waited for {waited:.0f} s"
@@ -340,13 +352,13 @@ def _held(server: Server, run: str, seen: _Seen | None) -> RunHeld:
     return RunHeld(run, describe(seen[0]), advice)
 
 
-def _owner(info: OwnerInfo) -> str:
+def _owner(info: OwnerInfo, **more: str) -> str:
     """Give an owner as JSON that the database takes: no NUL, no lone surrogate."""
     plain = {
         name: said.replace("\0", "?").encode("utf-8", "replace").decode()
         if isinstance(said, str)
         else said
-        for name, said in asdict(info).items()
+        for name, said in {**asdict(info), **more}.items()
     }
     return json.dumps(plain)
 

@@ -151,7 +151,7 @@ class PostgresStorage:
         if self._user == me:
             # a signal handler in the middle of a statement would wait for itself
             cause = "it was asked from inside a statement of this very thread"
-            raise StoreUnreachable(self._lease.server.place, cause)
+            raise StoreRefused(self._lease.server.place, cause)
         self._user = me
         try:
             try:

@@ -103,6 +103,11 @@ WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS l
 )
 SELECT epoch FROM taken
 
+-- name: claimed
+-- After the answer of a take was lost, and the take was sent again: was it the one that came through?
+SELECT epoch FROM durable_nb.leases
+ WHERE run = %(run)s AND owner->>'claim' = %(claim)s AND released IS NULL
+
 -- name: holders
 -- Who has which run, with ages by the server's clock, which is the only one that counts.
 SELECT r.name, l.epoch, l.owner,
