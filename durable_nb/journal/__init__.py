@@ -12,6 +12,7 @@ from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import Holder, OwnerInfo, probe
 from durable_nb.journal.process import THIS
 from durable_nb.journal.protocol import Journal
+from durable_nb.journal.records_journal import RecordsJournal
 
 __all__ = [
     "THIS",
@@ -26,6 +27,7 @@ __all__ = [
     "Message",
     "Mirror",
     "OwnerInfo",
+    "RecordsJournal",
     "deferred_interrupts",
     "open_journal",
     "probe",

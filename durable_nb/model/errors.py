@@ -132,7 +132,7 @@ class StaleOwner(DurableSignal):
         return [
             f"this process no longer owns run {self.run!r}.",
             f"Why: {self.why}",
-            "Nothing was written. Reopen the run to go on with it.",
+            "Nothing more was written. Reopen the run to go on with it.",
         ]
 
 

@@ -68,6 +68,7 @@ def test_a_lost_answer_after_a_takeover_is_no_acknowledgement(place, proxy, open
     proxy.closed = False
     thread.join(20)
     assert len(refused) == 1
+    assert "may be on record" in refused[0].why
     new.journal.append([draft(3)])
     assert numbers(new) == [1, 2, 3]
 

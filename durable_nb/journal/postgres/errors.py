@@ -20,7 +20,7 @@ class StoreUnreachable(DurableError):
 
     def __str__(self) -> str:
         return (
-            f"the store {self.place} cannot be reached: {self.cause.rstrip('. ')}. What is on "
+            f"the store {self.place} cannot be reached: {self.cause.rstrip('.? ')}. What is on "
             "record there is unhurt. Check the address, and that the server runs and lets you in."
         )
 

@@ -36,7 +36,8 @@ class Server:
     Parameters
     ----------
     url : str
-        ``postgresql://user:password@host:port/database``; never shown.
+        ``postgresql://user:password@host:port/database``; never shown. A pooler in between has to
+        pool whole sessions: their settings keep a lease from being locked for ever.
     lease_s : float
         Seconds without a heartbeat after which a run may be taken over.
     """

@@ -118,6 +118,7 @@ class PostgresStorage:
 
     def _append(self, batch: _Batch) -> None:
         """Send the batch once, and take a row of its own in its place for the answer."""
+        again, batch.sent = batch.sent, True
         try:
             done = self._session.run("append", batch.given).rowcount
         except psycopg.errors.UniqueViolation:
@@ -125,7 +126,8 @@ class PostgresStorage:
             return
         if done != batch.size:
             why = whose(self._session, self._lease.run, self._lease.epoch)
-            raise StaleOwner(self._lease.run, why)
+            late = " What it had sent before may be on record." if again else ""
+            raise StaleOwner(self._lease.run, why + late)
 
     def _compare(self, batch: _Batch) -> None:
         """Tell whether what stands in the place of a batch is that batch."""
@@ -205,7 +207,7 @@ class PostgresStorage:
 class _Batch:
     """A batch as it is sent, each time the same."""
 
-    __slots__ = ("digest", "first_seq", "given", "last", "size")
+    __slots__ = ("digest", "first_seq", "given", "last", "sent", "size")
 
     def __init__(self, lease: PostgresLease, rows: Sequence[Row], before: bytes) -> None:
         digests = []
@@ -214,6 +216,7 @@ class _Batch:
             digests.append(before)
         seqs, ops, kinds, tss, epochs, bodies = map(list, zip(*rows, strict=True))
         self.size, self.first_seq, self.last, self.digest = len(rows), rows[0].seq, rows[-1], before
+        self.sent = False
         self.given = {
             "run": lease.key,
             "epoch": lease.epoch,

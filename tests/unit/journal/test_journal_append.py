@@ -293,5 +293,5 @@ def test_100_000_records_load_quickly(opened, tmp_path):
 
 def test_every_statement_is_described():
     """SQL is loaded by name, and each statement says what it is for."""
-    for file in ("journal", "mirror"):
+    for file in ("journal", "mirror", "postgres"):
         assert all(sql and not sql.startswith("--") for sql in queries(file).values())
