@@ -20,14 +20,13 @@ from typing import Any, Final
 
 import psycopg
 
+from durable_nb.journal.lease import HEARTBEAT
 from durable_nb.journal.owner import Holder, Life, OwnerInfo, describe
 from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.postgres.server import Server, is_lost
 from durable_nb.journal.postgres.sessions import Session
 from durable_nb.model.errors import RunHeld, StaleOwner
 
-#: Seconds between heartbeats, of a lease of 60 s.
-HEARTBEAT: Final = 5.0
 _BEATS: Final = 4  # in a lease that is shorter than four of them
 _FIRST: Final = 0.2
 _RETRY: Final = 0.25

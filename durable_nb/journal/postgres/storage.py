@@ -7,7 +7,8 @@ decide nothing, because a statement that is still under way may commit after it.
 There is no `head`: a database does not go back in time unobserved, as a file does that was copied
 or lost. One that an administrator restores from a backup does, and nothing in here can tell: what
 was done after the backup is then not on record, and whoever restores has to say so. Each row keeps
-the running digest, so that rows that were changed or removed are noticed on opening.
+the running digest, so that rows that were changed, or removed before others, are noticed on
+opening.
 """
 
 from __future__ import annotations
@@ -93,8 +94,20 @@ class PostgresStorage:
         return [Row._make(row) for part in self.parts() for row in part]
 
     def parts(self) -> Iterator[list[RawRow]]:
-        """Read all rows, some at a time, and check them; raises `BadRow`."""
-        return checked_parts(self._read, self._lease.key)
+        """Read all rows, some at a time, and check place and running digest of each."""
+        digest, place = START, 0
+        while found := self._read("rows_after", after=place, most=_PART):
+            rows: list[RawRow] = []
+            for *row, kept in found:
+                seq = row[0]
+                if seq != place + 1:
+                    raise BadRow(f"record {place + 1} is missing or doubled (found {seq} there).")
+                digest = chain(digest, tuple(row))
+                if digest != kept:
+                    raise BadRow(f"record {seq} is not as it was written: its digest is another.")
+                place = seq
+                rows.append(tuple(row))
+            yield rows
 
     def between(self, first: int, last: int) -> Sequence[RawRow]:
         """Read neighbours, in order."""
@@ -228,22 +241,3 @@ class _Batch:
             "bodies": bodies,
             "digests": digests,
         }
-
-
-def checked_parts(read: Any, key: int) -> Iterator[list[RawRow]]:
-    """Read the rows of a run in order, and check seq, epoch and running digest of each."""
-    digest, epoch, place = START, 0, 0
-    while found := read("rows_after", after=place, most=_PART):
-        rows: list[RawRow] = []
-        for *row, kept in found:
-            seq, _, _, _, wrote, _ = row
-            if seq != place + 1:
-                raise BadRow(f"record {place + 1} is missing or doubled (found {seq} there).")
-            if wrote < epoch:
-                raise BadRow(f"record {seq} has epoch {wrote} after epoch {epoch}.")
-            digest = chain(digest, tuple(row))
-            if digest != kept:
-                raise BadRow(f"record {seq} is not as it was written: its digest is another.")
-            place, epoch = seq, wrote
-            rows.append(tuple(row))
-        yield rows
