@@ -144,6 +144,7 @@ def test_a_released_lease_lets_nothing_through(place, opened):
         owned.journal.append([draft(1)])
 
 
+@pytest.mark.slow
 def test_heartbeats_and_appends_never_wait_for_each_other_in_a_circle(store, place, opened):
     """1,000 of each at once: no deadlock, nothing refused."""
     owned = opened(place)
@@ -251,6 +252,7 @@ def test_only_the_servers_clock_counts(store, place, opened, monkeypatch):
     assert numbers(again) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_200_orphans_are_taken_once_each(cluster, tmp_path: Path):
     """Two processes race for all of them from one list: no run has two owners."""
     from durable_nb.journal.postgres import prepare
