@@ -14,6 +14,7 @@ from durable_nb.journal.owner import Holder, OwnerInfo, probe
 from durable_nb.journal.place import HeldLease, Place, Store, StoreLike, folder_of, store_of
 from durable_nb.journal.process import THIS
 from durable_nb.journal.protocol import Journal
+from durable_nb.journal.records_journal import RecordsJournal
 
 __all__ = [
     "THIS",
@@ -32,6 +33,7 @@ __all__ = [
     "Mirror",
     "OwnerInfo",
     "Place",
+    "RecordsJournal",
     "Store",
     "StoreLike",
     "deferred_interrupts",

@@ -44,6 +44,11 @@ def _note(signum: int, frame: FrameType | None) -> None:
     _state.noted = (signum, frame)
 
 
+def interrupt_waits() -> bool:
+    """Tell whether an interrupt is held back that this thread will have to hear of."""
+    return _state.noted is not None and _get_ident() == THIS.main
+
+
 class deferred_interrupts:
     """Hold SIGINT back for the length of a `with` block.
 

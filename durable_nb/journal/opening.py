@@ -11,7 +11,6 @@ import duckdb
 from durable_nb.journal.damage import Recovery, copy_aside, recover, refuse_foreign
 from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.journal.head import Head, HeadState
-from durable_nb.journal.landing import Landing
 from durable_nb.journal.rows import START, BadRow
 from durable_nb.journal.tables import count_records, open_tables
 
@@ -70,15 +69,8 @@ def open_journal(
         recovery = recover(path, run, str(error), count_records)
         found = open_tables(path, run, state)
     journal = DuckDBJournal(
-        path,
-        Landing(found.con, *found.landed),
-        found.last,
-        run=run,
-        epoch=epoch,
-        head=head,
-        clock=clock,
+        path, found, run=run, epoch=epoch, head=head, existed=existed, clock=clock
     )
-    journal.take(found, existed=existed)
     if journal.lost is not None and recovery is None:
         # The next write would overwrite what may be left in the write-ahead file: copy it first,
         # and let go before copying, because closing any descriptor drops DuckDB's lock.

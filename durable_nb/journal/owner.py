@@ -114,9 +114,13 @@ class OwnerInfo:
     def load(cls, folder: Path) -> OwnerInfo | None:
         """Read `owner.json`; None if it is missing or not ours: it is never evidence."""
         try:
-            data = json.loads((folder / OWNER_FILE).read_bytes())
+            return cls.of(json.loads((folder / OWNER_FILE).read_bytes()))
         except (OSError, ValueError, RecursionError):
             return None
+
+    @classmethod
+    def of(cls, data: Any) -> OwnerInfo | None:
+        """Make it of what was read somewhere; None if that is not ours."""
         known = {f.name: f.type for f in fields(cls)}
         if not isinstance(data, dict) or type(data.get("pid")) is not int:
             return None

@@ -8,13 +8,16 @@ model, and the model sends again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from durable_nb.model.bases import DurableError as DurableError
 from durable_nb.model.bases import DurableSignal as DurableSignal
 from durable_nb.model.bases import OperationLike as OperationLike
 from durable_nb.model.bases import names as names
 from durable_nb.model.doubts import UnknownOutcome as UnknownOutcome
+
+#: What helps where a file could not be written.
+_ROOM: Final = "Free some space (or lift the limit) and run the cell again."
 
 
 class ResultNotLoadable(DurableSignal):
@@ -129,7 +132,7 @@ class StaleOwner(DurableSignal):
         return [
             f"this process no longer owns run {self.run!r}.",
             f"Why: {self.why}",
-            "Nothing was written. Reopen the run to go on with it.",
+            "Nothing more was written. Reopen the run to go on with it.",
         ]
 
 
@@ -386,15 +389,15 @@ class OperationMissing(DurableError):
 class JournalUnwritable(DurableError):
     """A record could not be written; what was on disk before is unhurt."""
 
-    def __init__(self, run: str, cause: str) -> None:
-        super().__init__(run, cause)
-        self.run, self.cause = run, cause
+    def __init__(self, run: str, cause: str, advice: str = _ROOM) -> None:
+        super().__init__(run, cause, advice)
+        self.run, self.cause, self.advice = run, cause, advice
 
     def __str__(self) -> str:
         return (
             f"the journal of run {self.run!r} could not be written: {self.cause} "
             "Earlier records are unhurt. A step whose effect was begun counts as unknown until "
-            "it is settled. Free some space (or lift the limit) and run the cell again."
+            f"it is settled. {self.advice}"
         )
 
 

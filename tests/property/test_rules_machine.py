@@ -316,7 +316,7 @@ def is_asked(op: Op) -> bool:
 @pytest.fixture(autouse=True)
 def _committed_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no timer commit what waits for the next commit, so that a kill loses the same each time."""
-    monkeypatch.setattr("durable_nb.journal.duckdb_journal.LAZY_LIMIT", 3600.0)
+    monkeypatch.setattr("durable_nb.journal.records_journal.LAZY_LIMIT", 3600.0)
 
 
 def examples(count: int, length: int) -> settings:
@@ -350,11 +350,11 @@ def test_engine_and_model_agree_over_longer_stories() -> None:
 # -- the same in processes that are really killed ------------------------------------------------
 
 KERNEL = """
-from durable_nb.journal import duckdb_journal
+from durable_nb.journal import records_journal
 from support.rule_programs import Step
 from support.rule_world import World
 
-duckdb_journal.LAZY_LIMIT = 3600.0  # as in the parent
+records_journal.LAZY_LIMIT = 3600.0  # as in the parent
 verdicts, program, troubles = eval(more[0])
 
 class Killable(World):

@@ -200,20 +200,20 @@ def test_flush_and_close_write_lazy_records(opened, draft):
 def test_a_failed_timer_is_healed_or_told_by_the_next_caller(opened, draft, monkeypatch):
     """Lazy records whose commit failed stay in line, and even a lazy caller hears of it."""
     journal = opened()
-    insert = journal._insert
+    insert = journal._storage.commit
     failed = threading.Event()
 
-    def broken(rows):
+    def broken(rows, before):
         failed.set()
         raise duckdb.IOException("no space")
 
-    monkeypatch.setattr(journal, "_insert", broken)
+    monkeypatch.setattr(journal._storage, "commit", broken)
     journal.append([draft(1)], lazy=True)
     assert failed.wait(3)
     time.sleep(0.1)
     with pytest.raises(JournalUnwritable, match="no space"):
         journal.append([draft(2)], lazy=True)
-    monkeypatch.setattr(journal, "_insert", insert)
+    monkeypatch.setattr(journal._storage, "commit", insert)
     (record,) = journal.append([draft(3)])
     assert record.seq == 2  # the place of the refused one is free again
     assert [r.body["n"] for r in journal.load()] == [1, 3]
@@ -293,5 +293,5 @@ def test_100_000_records_load_quickly(opened, tmp_path):
 
 def test_every_statement_is_described():
     """SQL is loaded by name, and each statement says what it is for."""
-    for file in ("journal", "mirror"):
+    for file in ("journal", "mirror", "postgres"):
         assert all(sql and not sql.startswith("--") for sql in queries(file).values())

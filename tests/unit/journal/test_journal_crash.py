@@ -292,7 +292,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(start, opened, tmp_path
     known = [r.body["n"] for r in journal.load()]
     assert known == list(range(1, len(known) + 1)), known
     assert journal.lost is None, journal.lost
-    journal._landing.con.execute("SET wal_autocheckpoint='20KB'")
+    journal._storage.landing.con.execute("SET wal_autocheckpoint='20KB'")
     say(len(known))
     n = len(known)
     threading.Timer(random.uniform(0.01, 0.15), lambda: os.kill(os.getpid(), 9)).start()

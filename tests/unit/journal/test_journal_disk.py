@@ -69,7 +69,7 @@ def test_case_56_a_limit_that_hits_the_checkpoint_hurts_nothing(start, opened):
     code = """
     import resource
     journal = opened()
-    journal._landing.con.execute("SET wal_autocheckpoint='20KB'")
+    journal._storage.landing.con.execute("SET wal_autocheckpoint='20KB'")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
     done = []
@@ -122,7 +122,7 @@ def test_case_56_a_file_system_of_6_mb_fills_up_and_stays_readable(start, tmp_pa
     filler.unlink()
     journal.append([draft(n + 1)])
     done.append(n + 1)
-    journal._landing.con.close()
+    journal._storage.landing.con.close()
     again = opened()
     assert [r.body["n"] for r in again.load()] == done and again.lost is None
     say(len(done))

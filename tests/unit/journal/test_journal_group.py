@@ -16,14 +16,14 @@ from durable_nb.model.errors import JournalUnwritable
 def test_32_threads_share_commits_and_keep_their_order(opened, draft, monkeypatch):
     """Each caller gets its own records, in the order of its calls, and commits are shared."""
     journal = opened()
-    insert, commits = journal._insert, []
+    insert, commits = journal._storage.commit, []
 
-    def counted(rows):
+    def counted(rows, before):
         commits.append(len(rows))
         time.sleep(0.002)  # as slow as a busy disk, so that others arrive meanwhile
-        insert(rows)
+        insert(rows, before)
 
-    monkeypatch.setattr(journal, "_insert", counted)
+    monkeypatch.setattr(journal._storage, "commit", counted)
     got: dict[int, list[int]] = {n: [] for n in range(32)}
 
     def work(me):
@@ -51,17 +51,17 @@ def test_32_threads_share_commits_and_keep_their_order(opened, draft, monkeypatc
 def test_a_failed_batch_fails_every_caller_of_it_and_only_those(opened, draft, monkeypatch):
     """A leader that fails answers all that wait for it; the next batch goes on from there."""
     journal = opened()
-    insert = journal._insert
+    insert = journal._storage.commit
     entered, go = threading.Event(), threading.Event()
 
-    def broken(rows):
+    def broken(rows, before):
         entered.set()
         go.wait(10)
         if len(rows) > 1:
             raise duckdb.IOException("disk gone")
-        insert(rows)
+        insert(rows, before)
 
-    monkeypatch.setattr(journal, "_insert", broken)
+    monkeypatch.setattr(journal._storage, "commit", broken)
     outcomes: list[object] = []
 
     def work(n):
@@ -88,7 +88,7 @@ def test_a_failed_batch_fails_every_caller_of_it_and_only_those(opened, draft, m
     errors = [e for e in outcomes if isinstance(e, JournalUnwritable)]
     assert len(errors) == 8
     assert len({id(e) for e in errors}) == 8, "threads must not share one exception"
-    monkeypatch.setattr(journal, "_insert", insert)
+    monkeypatch.setattr(journal._storage, "commit", insert)
     assert journal.append([draft(9)])[0].seq == 2
 
 
@@ -140,16 +140,16 @@ def test_an_append_from_inside_a_commit_is_refused_instead_of_waiting_for_itself
 ):
     """A signal handler that records while its own thread commits gets an error, not a hang."""
     journal = opened()
-    insert = journal._insert
+    insert = journal._storage.commit
 
-    def handler(rows):
-        monkeypatch.setattr(journal, "_insert", insert)
+    def handler(rows, before):
+        monkeypatch.setattr(journal._storage, "commit", insert)
         for lazy in (False, True):
             with pytest.raises(JournalUnwritable, match="inside its own commit"):
                 journal.append([draft(2)], lazy=lazy)
-        insert(rows)
+        insert(rows, before)
 
-    monkeypatch.setattr(journal, "_insert", handler)
+    monkeypatch.setattr(journal._storage, "commit", handler)
     assert journal.append([draft(1)])[0].seq == 1
     assert len(journal.load()) == 1
 
@@ -160,15 +160,15 @@ def test_an_append_from_inside_a_commit_is_refused_instead_of_waiting_for_itself
 def test_a_commit_that_failed_but_landed_counts(opened, draft, monkeypatch):
     """The tail is read again after an error: what is there is acknowledged, once."""
     journal = opened()
-    insert = journal._insert
+    insert = journal._storage.commit
 
-    def landed(rows):
-        insert(rows)
+    def landed(rows, before):
+        insert(rows, before)
         raise duckdb.IOException("the answer got lost")
 
-    monkeypatch.setattr(journal, "_insert", landed)
+    monkeypatch.setattr(journal._storage, "commit", landed)
     assert [r.seq for r in journal.append([draft(1), draft(2)])] == [1, 2]
-    monkeypatch.setattr(journal, "_insert", insert)
+    monkeypatch.setattr(journal._storage, "commit", insert)
     assert journal.append([draft(3)])[0].seq == 3
     assert [r.body["n"] for r in journal.load()] == [1, 2, 3]
 
@@ -177,17 +177,17 @@ def test_a_dead_connection_is_replaced(opened, draft, monkeypatch):
     """An invalidated database is opened anew, and what was committed is not written twice."""
     journal = opened()
     journal.append([draft(1)])
-    insert = journal._insert
+    insert = journal._storage.commit
 
-    def dies(rows):
-        monkeypatch.setattr(journal, "_insert", insert)
-        insert(rows)
-        journal._landing.con.close()
+    def dies(rows, before):
+        monkeypatch.setattr(journal._storage, "commit", insert)
+        insert(rows, before)
+        journal._storage.landing.con.close()
         raise duckdb.FatalException("database has been invalidated")
 
-    monkeypatch.setattr(journal, "_insert", dies)
+    monkeypatch.setattr(journal._storage, "commit", dies)
     assert journal.append([draft(2)])[0].seq == 2
-    journal._landing.con.close()
+    journal._storage.landing.con.close()
     with pytest.raises(JournalUnwritable):
         journal.append([draft(3)])  # nothing of it landed, and the connection is new
     assert journal.append([draft(4)])[0].seq == 3
@@ -197,21 +197,21 @@ def test_a_dead_connection_is_replaced(opened, draft, monkeypatch):
 def test_a_batch_of_unknown_fate_is_looked_up_before_anything_else(opened, draft, monkeypatch):
     """What was reported as failed and is there after all stops the journal until it is reopened."""
     journal = opened()
-    insert, tail = journal._insert, journal._tail
+    insert, tail = journal._storage.commit, journal._storage.tail
 
-    def lost_answer(rows):
-        insert(rows)
+    def lost_answer(rows, before):
+        insert(rows, before)
         raise duckdb.IOException("gone")
 
-    def unreadable():
+    def unreadable(seq):
         raise duckdb.IOException("cannot read either")
 
-    monkeypatch.setattr(journal, "_insert", lost_answer)
-    monkeypatch.setattr(journal, "_tail", unreadable)
+    monkeypatch.setattr(journal._storage, "commit", lost_answer)
+    monkeypatch.setattr(journal._storage, "tail", unreadable)
     with pytest.raises(JournalUnwritable, match="looked up at the next write"):
         journal.append([draft(1)])
-    monkeypatch.setattr(journal, "_insert", insert)
-    monkeypatch.setattr(journal, "_tail", tail)
+    monkeypatch.setattr(journal._storage, "commit", insert)
+    monkeypatch.setattr(journal._storage, "tail", tail)
     for _ in range(2):
         with pytest.raises(JournalUnwritable, match="open it again"):
             journal.append([draft(2)])

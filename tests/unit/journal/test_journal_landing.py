@@ -18,7 +18,9 @@ from durable_nb.model.records import Draft
 
 def stored(journal, table):
     """Give how many rows a table of an open journal has."""
-    (count,) = journal._landing.con.execute(f"SELECT count(*) FROM j.main.{table}").fetchone()
+    (count,) = journal._storage.landing.con.execute(
+        f"SELECT count(*) FROM j.main.{table}"
+    ).fetchone()
     return count
 
 
@@ -55,7 +57,7 @@ def test_an_opening_counts_what_has_landed_before(opened, draft, monkeypatch):
     for n in range(4):
         journal = opened()
         journal.append([draft(n)])
-        journal._landing.con.close()  # as a kill leaves it
+        journal._storage.landing.con.close()  # as a kill leaves it
     journal = opened()
     assert stored(journal, "landing") == 4
     journal.append([draft(4)])
@@ -137,7 +139,7 @@ def test_what_a_statement_would_trip_over_lands_as_it_is(opened, text):
     """A commit is written into the text of a statement: nothing in it ends that text."""
     journal = opened()
     journal.append([Draft(f"s[{text}]#1", Kind.COMPLETED, {"said": text})])
-    journal._landing.con.close()  # as a kill leaves it
+    journal._storage.landing.con.close()  # as a kill leaves it
     again = opened()
     (record,) = again.load()
     assert (record.op, record.body) == (f"s[{text}]#1", {"said": text})
@@ -169,7 +171,7 @@ def test_a_journal_of_version_1_gets_the_table_and_is_read_as_it_was(old, opened
     assert (journal.lost, journal.recovered) == (None, None)
     journal.append([draft(5)])
     assert stored(journal, "landing") == 1
-    con = journal._landing.con
+    con = journal._storage.landing.con
     assert con.execute("SELECT max(schema_version) FROM j.main.meta").fetchone() == (2,)
     con.close()  # as a kill leaves it
     assert [r.seq for r in opened().load()] == [1, 2, 3, 4, 5, 6]

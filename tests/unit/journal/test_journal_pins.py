@@ -64,7 +64,7 @@ def test_after_a_kill_it_is_the_same_though_nothing_was_moved(opened, tmp_path):
         journal.append([act("a", n)])
         journal.append([pin("a", n)])
     journal.append([act("a", 4)])
-    journal._landing.con.close()  # as a kill leaves it
+    journal._storage.landing.con.close()  # as a kill leaves it
 
     loaded, again = resumed(opened, tmp_path)
 

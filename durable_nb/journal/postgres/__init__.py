@@ -1,0 +1,30 @@
+"""Runs in PostgreSQL: for more than one machine. Needs the extra `postgres`."""
+
+from __future__ import annotations
+
+from durable_nb.journal.postgres.errors import (
+    StoreForbidden,
+    StoreRefused,
+    StoreTooNew,
+    StoreUnreachable,
+)
+from durable_nb.journal.postgres.lease import PostgresLease, holders, probe
+from durable_nb.journal.postgres.opening import open_postgres_journal, read_records
+from durable_nb.journal.postgres.schema import prepare
+from durable_nb.journal.postgres.server import LEASE_S, SCHEMES, Server
+
+__all__ = [
+    "LEASE_S",
+    "SCHEMES",
+    "PostgresLease",
+    "Server",
+    "StoreForbidden",
+    "StoreRefused",
+    "StoreTooNew",
+    "StoreUnreachable",
+    "holders",
+    "open_postgres_journal",
+    "prepare",
+    "probe",
+    "read_records",
+]

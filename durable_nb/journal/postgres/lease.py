@@ -1,0 +1,367 @@
+"""The lease of a run in PostgreSQL: a row with an epoch, and a heartbeat by the server's clock.
+
+The system does not drop it with its holder, as it does with a lock: a lease whose heartbeat is
+older than `Server.lease_s` may be taken over. What its holder does then is refused by the epoch,
+which is checked in the very statement that appends; a holder that only stood still learns of it
+there. Effects outside are not fenced by this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+
+from durable_nb.journal.lease import HEARTBEAT
+from durable_nb.journal.owner import Holder, Life, OwnerInfo, describe
+from durable_nb.journal.postgres.errors import StoreUnreachable
+from durable_nb.journal.postgres.server import Server, is_lost
+from durable_nb.journal.postgres.sessions import Session
+from durable_nb.model.errors import RunHeld, StaleOwner
+
+_BEATS: Final = 4  # in a lease that is shorter than four of them
+_FIRST: Final = 0.2
+_RETRY: Final = 0.25
+
+
+class PostgresLease:
+    """The right to append to a run under one epoch; made by `PostgresLease.acquire`.
+
+    It has what `Lease` has, so that a run may hold either.
+
+    Attributes
+    ----------
+    key : int
+        The number of the run in the store.
+    info : OwnerInfo
+        What others are told of this owner.
+    previous : OwnerInfo or None
+        The owner before.
+    epoch : int
+        The fencing token, above that of every earlier owner.
+    trouble : str
+        The last failure of the heartbeat; it raises to nobody.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        run: str,
+        key: int,
+        info: OwnerInfo,
+        previous: OwnerInfo | None,
+        asked: float,
+    ) -> None:
+        self.server, self.run, self.key = session.server, run, key
+        self.info, self.previous, self.epoch = info, previous, info.epoch
+        self.trouble = ""
+        self._session, self._pid = session, os.getpid()
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._on_beat: Callable[[], Any] | None = None
+        self._lost = self._released = False
+        self._beaten = asked  # monotonic, when the last beat that came through was begun
+
+    @classmethod
+    def acquire(
+        cls, server: Server, *, run: str, who: OwnerInfo, wait: float = 1.0
+    ) -> PostgresLease:
+        """Take the lease of a run, which is made if it is not there, or say who has it.
+
+        Parameters
+        ----------
+        server : Server
+            A store that was prepared.
+        run : str
+            Name of the run.
+        who : OwnerInfo
+            This owner, as `OwnerInfo.here(...)` gives it.
+        wait : float
+            Seconds to go on trying. Beyond that a transaction that stands still and keeps the row
+            is waited for, at most `server.takeover_s`.
+
+        Raises
+        ------
+        RunHeld
+            If somebody else has it; nothing was changed.
+        StoreUnreachable
+            If the server cannot be reached.
+        """
+        session = Session(server, f"lease {run}", takes_over=True)
+        begun = time.monotonic()
+        try:
+            key = _key(session, run)
+            while True:
+                asked = time.monotonic()
+                before = _seen(session, run)
+                epoch = _take(session, run, key, who)
+                if epoch is not None:
+                    break
+                if asked - begun >= wait:
+                    raise _held(server, run, _seen(session, run) or before)
+                time.sleep(_RETRY)
+        except psycopg.Error as error:
+            session.drop()
+            raise StoreUnreachable(server.place, server.clean(str(error))) from None
+        except BaseException:
+            session.drop()
+            raise
+        info = replace(who, pid=os.getpid(), epoch=epoch, opened=_ago(0), heartbeat=_ago(0))
+        previous = None if before is None else before[0]
+        return cls(session, run=run, key=key, info=info, previous=previous, asked=asked)
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch to write under."""
+        return self.epoch
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody else can have taken it: the last beat is younger than the lease.
+
+        By the monotonic clock of this process; that nobody has taken it is told by an append.
+        """
+        if self._released or self._lost or os.getpid() != self._pid:
+            return False
+        return time.monotonic() - self._beaten < self.server.lease_s
+
+    def update(self, **changes: Any) -> None:
+        """Change what others are told of this owner; the epoch is the lease's own."""
+        if changes.pop("epoch", self.epoch) != self.epoch:
+            raise ValueError(f"the epoch of run {self.run!r} is {self.epoch}, by its lease")
+        with self._lock:
+            self._check_process()
+            self.info = replace(self.info, **changes)
+            if not self._send("tell_owner", owner=_owner(self.info)):
+                self._lost = True
+                raise StaleOwner(self.run, whose(self._session, self.run, self.epoch))
+
+    def start_heartbeat(
+        self,
+        head: object = None,
+        on_beat: Callable[[], Any] | None = None,
+        every: float = HEARTBEAT,
+    ) -> None:
+        """Begin to tell others that this owner lives, from a thread and a connection of its own.
+
+        Parameters
+        ----------
+        head : object
+            Not used: see `Lease.start_heartbeat`.
+        on_beat : callable, optional
+            Called with each beat.
+        every : float
+            Seconds; less if the lease is short.
+        """
+        self._on_beat = on_beat
+        if self._thread is None:
+            pause = min(every, self.server.lease_s / _BEATS)
+            self._thread = threading.Thread(
+                target=self._run, args=(pause,), name=f"durable_nb lease {self.run}", daemon=True
+            )
+            self._thread.start()
+
+    def beat(self) -> None:
+        """Do one heartbeat now; raises `StaleOwner` if the run has another owner."""
+        with self._lock:
+            if self._released:
+                return
+            self._check_process()
+            asked = time.monotonic()
+            if not self._send("beat"):
+                self._lost = True
+                raise StaleOwner(self.run, whose(self._session, self.run, self.epoch))
+            self._beaten = asked
+            self.info = replace(self.info, heartbeat=_ago(0))
+        if self._on_beat is not None:
+            self._on_beat()
+
+    def release(self) -> None:
+        """Free the run for anybody; twice is harmless, and so is a server that is gone."""
+        if os.getpid() != self._pid:
+            return  # a fork child: the parent has it
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=HEARTBEAT)
+        with self._lock:
+            if self._released:
+                return
+            self._released = True
+            self.info = replace(self.info, released=_ago(0))
+            try:
+                self._send("release", owner=_owner(self.info))
+            except (StoreUnreachable, psycopg.Error) as error:
+                self.trouble = f"the run was not released: {error}"
+            finally:
+                self._session.drop()
+
+    def __enter__(self) -> PostgresLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _run(self, every: float) -> None:
+        """Beat until released or lost."""
+        pause = min(every, _FIRST)
+        while not self._stop.wait(pause):
+            pause = every
+            try:
+                self.beat()
+                self.trouble = ""
+            except StaleOwner as error:
+                self.trouble = f"heartbeat: {error.why}"
+                return
+            except Exception as error:
+                self.trouble = f"heartbeat: {type(error).__name__}: {error}"
+
+    def _send(self, name: str, **given: Any) -> bool:
+        """Send a statement about this lease, once more if its connection was lost meanwhile."""
+        given |= {"run": self.key, "epoch": self.epoch}
+        try:
+            return self._session.run(name, given).rowcount == 1
+        except (StoreUnreachable, psycopg.Error) as error:
+            if not is_lost(error):
+                raise
+        return self._session.run(name, given).rowcount == 1
+
+    def _check_process(self) -> None:
+        """Refuse in a forked child and after the release."""
+        if os.getpid() != self._pid:
+            holder = f"process {self._pid}, of which this process is a fork"
+            raise RunHeld(self.run, holder, "Let the parent do it.")
+        if self._released:
+            raise RunHeld(self.run, "nobody: this lease was released", "Open the run again.")
+
+
+def probe(server: Server, run: str) -> Holder | None:
+    """Tell who holds a run; None if nobody does, or there is no such run."""
+    return holders(server, run).get(run)
+
+
+def holders(server: Server, run: str | None = None) -> dict[str, Holder | None]:
+    """Tell of all runs of a store, or of one, who holds them: by name; None if nobody does.
+
+    An owner lives as long as its heartbeat is younger than the lease, wherever it is.
+    """
+    session = Session(server, "holders")
+    try:
+        found = session.run("holders", {"name": run}).fetchall()
+    except psycopg.Error as error:
+        raise StoreUnreachable(server.place, server.clean(str(error))) from None
+    finally:
+        session.drop()
+    told: dict[str, Holder | None] = {}
+    for name, *rest in found:
+        info, beat_age = _read(rest)
+        life = Life.LIVE if beat_age < server.lease_s else Life.CRASHED
+        told[name] = None if info is None or info.released else Holder(info, life)
+    return told
+
+
+def whose(session: Session, run: str, epoch: int) -> str:
+    """Say who has the run instead, as far as that can be told now."""
+    try:
+        seen = _seen(session, run)
+    except (StoreUnreachable, psycopg.Error):
+        seen = None
+    if seen is None or seen[0] is None:
+        return f"its lease of epoch {epoch} was taken over or given back."
+    if seen[0].released:
+        return f"its lease of epoch {epoch} was given back."
+    who = Holder(seen[0], Life.LIVE).who
+    return f"{who} has it under epoch {seen[0].epoch}; this process had epoch {epoch}."
+
+
+_Seen = tuple[OwnerInfo | None, float]
+
+
+def _key(session: Session, run: str) -> int:
+    """Give the number of a run, which is made if it is not there."""
+    row = session.run("run_of", {"name": run}).fetchone()
+    if row is None:
+        session.run("give_birth", {"name": run})
+        row = session.run("run_of", {"name": run}).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _take(session: Session, run: str, key: int, who: OwnerInfo) -> int | None:
+    """Take the lease if it is free or late; None if it is neither.
+
+    If the answer is lost, the same is sent again: what came through the first time is told by the
+    claim, as else this process would be kept out by itself.
+    """
+    claim = secrets.token_hex(8)
+    owner = _owner(replace(who, pid=os.getpid(), released=""), claim=claim)
+    given = {"run": key, "owner": owner, "claim": claim, "lease_s": session.server.lease_s}
+    try:
+        try:
+            row = session.run("take_lease", given).fetchone()
+        except (StoreUnreachable, psycopg.Error) as error:
+            if not is_lost(error):
+                raise
+            again = session.run("take_lease", given).fetchone()
+            row = again or session.run("claimed", given).fetchone()
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
+        waited = session.server.takeover_s
+        holder = f"a transaction that stands still; it was waited for {waited:.0f} s"
+        advice = "Try again, or end that session (pg_stat_activity shows it)."
+        raise RunHeld(run, holder, advice) from None
+    return None if row is None else int(row[0])
+
+
+def _seen(session: Session, run: str) -> _Seen | None:
+    """Tell the owner on record, and the age of its heartbeat; None before the first one."""
+    row = session.run("holders", {"name": run}).fetchone()
+    return None if row is None or not row[1] else _read(row[1:])
+
+
+def _read(row: Any) -> _Seen:
+    """Make the owner of a row of `holders`; what its clock said is told by this machine's."""
+    epoch, owner, taken, beat, released = row
+    info = OwnerInfo.of(owner)
+    if info is None:
+        return None, beat
+    over = "" if released is None else _ago(released)
+    told = {"epoch": epoch, "opened": _ago(taken), "heartbeat": _ago(beat), "released": over}
+    return replace(info, **told), beat
+
+
+def _held(server: Server, run: str, seen: _Seen | None) -> RunHeld:
+    """Say who has it, and when it may be taken over."""
+    if seen is None or seen[0] is None:
+        who = "an owner that has not said who it is"
+        return RunHeld(run, who, f"Try again in {server.lease_s:.0f} s.")
+    left = max(0.0, server.lease_s - seen[1])
+    advice = (
+        "Close the run there (run.close()) or shut that kernel down; a live run is not taken over. "
+        f"If it has died, the run is free {left:.0f} s from now."
+    )
+    return RunHeld(run, describe(seen[0]), advice)
+
+
+def _owner(info: OwnerInfo, **more: str) -> str:
+    """Give an owner as JSON that the database takes: no NUL, no lone surrogate."""
+    plain = {
+        name: said.replace("\0", "?").encode("utf-8", "replace").decode()
+        if isinstance(said, str)
+        else said
+        for name, said in {**asdict(info), **more}.items()
+    }
+    return json.dumps(plain)
+
+
+def _ago(seconds: float) -> str:
+    """Give an ISO text of so long ago, by the clock of this machine."""
+    return (datetime.now(UTC) - timedelta(0, seconds)).isoformat()

@@ -1,0 +1,173 @@
+-- name: settings
+-- Of a session: every time-out is below the lease, because an owner that stands still in an open
+-- transaction would keep its lease row locked for ever. A stricter commit of the user's stays.
+SELECT set_config('statement_timeout', %(statement)s, false),
+       set_config('lock_timeout', %(lock)s, false),
+       set_config('idle_in_transaction_session_timeout', %(idle)s, false),
+       set_config('default_transaction_isolation', 'read committed', false),
+       set_config('TimeZone', 'UTC', false),
+       set_config('synchronous_commit',
+                  CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+                       ELSE current_setting('synchronous_commit') END, false)
+
+-- name: has_schema
+-- A schema without the table of versions is one that an administrator made for us.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'durable_nb'),
+       EXISTS (SELECT FROM pg_catalog.pg_class c
+                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'durable_nb' AND c.relname = 'versions')
+
+-- name: version
+-- The largest wins: versions are only added.
+SELECT coalesce(max(version), 0) FROM durable_nb.versions
+
+-- name: migration_lock
+-- Two that start first do not collide: the second waits, and finds all done. The number is ours.
+SELECT set_config('lock_timeout', '30s', true), set_config('statement_timeout', '0', true),
+       pg_advisory_xact_lock(7237042213041914468)
+
+-- name: create_schema
+-- Not with IF NOT EXISTS: that asks for the right to create even where there is nothing to do.
+CREATE SCHEMA durable_nb
+
+-- name: create_versions
+-- One row a migration that was made.
+CREATE TABLE durable_nb.versions (
+    version BIGINT PRIMARY KEY, made TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+)
+
+-- name: add_version
+-- In the transaction of the migration itself.
+INSERT INTO durable_nb.versions (version) VALUES (%(version)s)
+
+-- name: migration_1
+-- The names of runs, and the records of all: never updated, never deleted. `op` and `body` are
+-- encoded in rows.py. `digest` is the running digest after the row, so that it tells not only this
+-- row but all before it: a batch that was sent again is recognised by its last one.
+CREATE TABLE durable_nb.runs (
+    run BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    born TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE durable_nb.records (
+    run BIGINT NOT NULL, seq BIGINT NOT NULL, op TEXT NOT NULL, kind TEXT NOT NULL,
+    ts BIGINT NOT NULL, epoch BIGINT NOT NULL, body BYTEA NOT NULL, digest BYTEA NOT NULL,
+    PRIMARY KEY (run, seq)
+)
+
+-- name: migration_2
+-- Who may append, and who lives. A heartbeat has a table of its own: on the lease row it would wait
+-- behind an append. It is updated in place, so its pages keep room.
+CREATE TABLE durable_nb.leases (
+    run BIGINT PRIMARY KEY REFERENCES durable_nb.runs,
+    epoch BIGINT NOT NULL, owner JSONB NOT NULL, taken TIMESTAMPTZ NOT NULL, released TIMESTAMPTZ
+);
+CREATE TABLE durable_nb.heartbeats (
+    run BIGINT PRIMARY KEY REFERENCES durable_nb.runs,
+    epoch BIGINT NOT NULL, beat TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp()
+  FROM durable_nb.runs;
+INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM durable_nb.runs
+
+-- name: give_birth
+-- A run with a free lease, all or nothing; nothing if it is there.
+WITH born AS (
+    INSERT INTO durable_nb.runs (name) VALUES (%(name)s) ON CONFLICT DO NOTHING RETURNING run
+), free AS (
+    INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp() FROM born
+)
+INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM born
+
+-- name: run_of
+-- The number of a run.
+SELECT run FROM durable_nb.runs WHERE name = %(name)s
+
+-- name: take_lease
+-- One statement: of two that race the second waits for the row, sees `taken` as it is now, and
+-- changes nothing. (Of the heartbeat it would still see what it saw first: that alone would let it
+-- through.) Only the server's clock counts. The epoch is above all that have written.
+WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS limit), taken AS (
+    UPDATE durable_nb.leases AS l
+       SET epoch = 1 + greatest(l.epoch, (
+               SELECT r.epoch FROM durable_nb.records r
+                WHERE r.run = l.run ORDER BY r.seq DESC LIMIT 1)),
+           owner = %(owner)s::jsonb, taken = clock_timestamp(), released = NULL
+      FROM durable_nb.heartbeats AS h, late
+     WHERE l.run = %(run)s AND h.run = l.run
+       AND (l.released IS NOT NULL OR (l.taken < late.limit AND h.beat < late.limit))
+ RETURNING l.run, l.epoch
+), beat AS (
+    UPDATE durable_nb.heartbeats AS h SET epoch = taken.epoch, beat = clock_timestamp()
+      FROM taken WHERE h.run = taken.run
+)
+SELECT epoch FROM taken
+
+-- name: claimed
+-- After the answer of a take was lost, and the take was sent again: was it the one that came through?
+SELECT epoch FROM durable_nb.leases
+ WHERE run = %(run)s AND owner->>'claim' = %(claim)s AND released IS NULL
+
+-- name: holders
+-- Who has which run, with ages by the server's clock, which is the only one that counts.
+SELECT r.name, l.epoch, l.owner,
+       extract(epoch FROM clock_timestamp() - l.taken)::float8,
+       extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
+       extract(epoch FROM clock_timestamp() - l.released)::float8
+  FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
+ WHERE %(name)s::text IS NULL OR r.name = %(name)s
+ ORDER BY r.name
+
+-- name: beat
+-- Touches no row that an append touches: the two never wait for each other.
+UPDATE durable_nb.heartbeats SET beat = clock_timestamp() WHERE run = %(run)s AND epoch = %(epoch)s
+
+-- name: tell_owner
+-- What others are told of the owner.
+UPDATE durable_nb.leases SET owner = %(owner)s::jsonb
+ WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL
+
+-- name: release
+-- Free for anybody at once.
+UPDATE durable_nb.leases SET owner = %(owner)s::jsonb, released = clock_timestamp()
+ WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL
+
+-- name: append
+-- Guarded: nothing is inserted once another owner has raised the epoch. FOR SHARE waits for a
+-- takeover that is under way and looks again; FOR KEY SHARE or a plain subquery would let it pass.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+)
+INSERT INTO durable_nb.records (run, seq, op, kind, ts, epoch, body, digest)
+SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
+  FROM held, unnest(%(seqs)b::bigint[], %(ops)b::text[], %(kinds)b::text[], %(tss)b::bigint[],
+                    %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
+             AS n(seq, op, kind, ts, epoch, body, digest)
+
+-- name: written
+-- What stands at a place that is taken.
+SELECT epoch, digest FROM durable_nb.records WHERE run = %(run)s AND seq = %(seq)s
+
+-- name: extent
+-- How long a run is, without reading it.
+SELECT coalesce(max(seq), 0) FROM durable_nb.records WHERE run = %(run)s
+
+-- name: has_pins
+-- A pin takes out what was folded before it.
+SELECT EXISTS (SELECT FROM durable_nb.records WHERE run = %(run)s AND kind = 'pinned')
+
+-- name: rows_after
+-- The next part of a run, in order.
+SELECT seq, op, kind, ts, epoch, body, digest FROM durable_nb.records
+ WHERE run = %(run)s AND seq > %(after)s ORDER BY seq LIMIT %(most)s
+
+-- name: rows_between
+-- Neighbours, read again.
+SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
+ WHERE run = %(run)s AND seq BETWEEN %(first)s AND %(last)s ORDER BY seq
+
+-- name: rows_at
+-- Single rows, read again.
+SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
+ WHERE run = %(run)s AND seq = ANY(%(seqs)s)
