@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: What stops it in order.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+#: Last lines of what a cell showed, or of what a dead kernel wrote, that are told.
+_SHOWN: Final = 12
 #: By how a run ended.
 _CODES: Final = {
     "finished": DONE,
@@ -192,6 +194,8 @@ def _print(face: Face, document: dict[str, Any]) -> None:
     face.line(f"run {document['run']}: {document['end']}{kernels}")
     if document["why"] and not document["open"]:  # which say it as well
         face.line(f"why: {document['why']}")
+        for line in document["shown"][-_SHOWN:]:
+            face.line(f"  {line}".rstrip())
     for line in document["open"]:
         face.line(f"  {line['question']}")
         face.line(f"    {line['line']}")

@@ -68,6 +68,14 @@ def refuse_homeless(submitted: Submitted) -> None:
         )
 
 
+def refuse_unwritable(output: Path | None) -> None:
+    """Refuse an output that could not be written after hours; raises `NotebookUnusable`."""
+    if output is None or (output.parent.is_dir() and os.access(output.parent, os.W_OK)):
+        return
+    advice = "Make the folder, or name another file with -o (output=)."
+    raise NotebookUnusable(str(output), "the executed notebook cannot be written there", advice)
+
+
 def refuse_another(run: str, before: Submitted | None, now: Submitted, status: str) -> None:
     """Refuse to go on with a run that executes something else.
 

@@ -21,7 +21,12 @@ from durable_nb.engine.supervised import PLAN, Plan, begun, submitted_of
 from durable_nb.engine.trajectory import QUIET
 from durable_nb.engine.watched import watch
 from durable_nb.fleet.deaths import how_it_ended, record_death
-from durable_nb.fleet.differences import differences, refuse_another, refuse_homeless
+from durable_nb.fleet.differences import (
+    differences,
+    refuse_another,
+    refuse_homeless,
+    refuse_unwritable,
+)
 from durable_nb.fleet.errors import CrashLoop
 from durable_nb.fleet.kernels import PATIENT, UNSEEN, Ending, Follow, Limits, Pass, Stop, execute
 from durable_nb.fleet.notebooks import Submitted, submitted_from
@@ -166,6 +171,7 @@ class Supervisor:
         RunTaken
             On record it executes another notebook, or other parameters. Nothing was begun.
         """
+        refuse_unwritable(self.output)
         claim = self.store.claimed(self.run)
         with claim, tempfile.TemporaryDirectory(prefix="durable-nb-") as at:
             report = self._before()

@@ -152,6 +152,10 @@ def test_notify_gets_the_document(desk):
     assert (code, said["end"]) == (1, "failed")
     assert said["why"] == "cell 2 ended with ZeroDivisionError"
     assert json.loads((desk.folder / "told.json").read_text()) == said
+    code, out, _ = desk.do("run", notebook.name, "--run", "r")
+    assert code == 1
+    assert "why: cell 2 ended with ZeroDivisionError" in out
+    assert "  ZeroDivisionError: division by zero\n" in out
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,9 @@ def test_a_kernel_for_another_language_is_refused(folder, kernel):
 def test_a_parameter_on_a_command_line_is_json_else_text(text, value):
     """What is no JSON is text, the constants that JSON does not have included."""
     assert value_of(text) == value
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_begun(folder):
+    """Else hours of work would end with an error."""
+    with pytest.raises(NotebookUnusable, match=r"cannot be written there\. Nothing was begun"):
+        dnb.supervise(notebook(folder, "1").path, "n", output=folder / "nowhere" / "x.ipynb")
