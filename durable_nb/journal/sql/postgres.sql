@@ -70,6 +70,37 @@ INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_time
   FROM durable_nb.runs;
 INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM durable_nb.runs
 
+-- name: migration_3
+-- Stands in.
+SELECT 1
+
+-- name: migration_4
+-- Stands in.
+SELECT 1
+
+-- name: migration_5
+-- The lock that an owner's session holds, whose name is a number; and whether it does. Mirrors:
+-- views and never evidence. `stamp` is the time of the file, in ns, by the clock of its owner;
+-- `seq` the last record that it shows.
+CREATE FUNCTION durable_nb.owner_lock(run BIGINT, epoch BIGINT) RETURNS BIGINT IMMUTABLE
+    LANGUAGE sql AS $$
+        SELECT pg_catalog.hashtextextended('durable_nb.owner ' || run || ' ' || epoch, 0)
+    $$;
+CREATE FUNCTION durable_nb.is_owned(run BIGINT, epoch BIGINT) RETURNS BOOLEAN STABLE
+    LANGUAGE sql AS $$
+        SELECT EXISTS (
+            SELECT FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+             WHERE k.locktype = 'advisory' AND d.datname = current_database()
+               AND k.objsubid = 1 AND k.granted
+               AND (k.classid::bigint << 32 | k.objid::bigint) = durable_nb.owner_lock(run, epoch))
+    $$;
+CREATE TABLE durable_nb.mirrors (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, name TEXT NOT NULL,
+    data BYTEA NOT NULL, stamp BIGINT NOT NULL, seq BIGINT NOT NULL,
+    published TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (run, name)
+)
+
 -- name: give_birth
 -- A run with a free lease, all or nothing; nothing if it is there.
 WITH born AS (
@@ -86,7 +117,8 @@ SELECT run FROM durable_nb.runs WHERE name = %(name)s
 -- name: take_lease
 -- One statement: of two that race the second waits for the row, sees `taken` as it is now, and
 -- changes nothing. (Of the heartbeat it would still see what it saw first: that alone would let it
--- through.) Only the server's clock counts. The epoch is above all that have written.
+-- through.) Only the server's clock counts, or the word of a machine that its own process is gone
+-- (`dead`), if the server has lost that process as well. The epoch is above all that have written.
 WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS limit), taken AS (
     UPDATE durable_nb.leases AS l
        SET epoch = 1 + greatest(l.epoch, (
@@ -95,7 +127,8 @@ WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS l
            owner = %(owner)s::jsonb, taken = clock_timestamp(), released = NULL
       FROM durable_nb.heartbeats AS h, late
      WHERE l.run = %(run)s AND h.run = l.run
-       AND (l.released IS NOT NULL OR (l.taken < late.limit AND h.beat < late.limit))
+       AND (l.released IS NOT NULL OR (l.taken < late.limit AND h.beat < late.limit)
+            OR (l.epoch = %(dead)s::bigint AND NOT durable_nb.is_owned(l.run, l.epoch)))
  RETURNING l.run, l.epoch
 ), beat AS (
     UPDATE durable_nb.heartbeats AS h SET epoch = taken.epoch, beat = clock_timestamp()
@@ -113,10 +146,15 @@ SELECT epoch FROM durable_nb.leases
 SELECT r.name, l.epoch, l.owner,
        extract(epoch FROM clock_timestamp() - l.taken)::float8,
        extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
-       extract(epoch FROM clock_timestamp() - l.released)::float8
+       extract(epoch FROM clock_timestamp() - l.released)::float8,
+       CASE WHEN l.released IS NULL THEN durable_nb.is_owned(l.run, l.epoch) ELSE false END
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
  WHERE %(name)s::text IS NULL OR r.name = %(name)s
  ORDER BY r.name
+
+-- name: own
+-- Of a session: the server drops it with the process. Whoever asks only looks at the list of locks.
+SELECT pg_try_advisory_lock(durable_nb.owner_lock(%(run)s, %(epoch)s))
 
 -- name: beat
 -- Touches no row that an append touches: the two never wait for each other.
@@ -171,3 +209,71 @@ SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
 -- Single rows, read again.
 SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
  WHERE run = %(run)s AND seq = ANY(%(seqs)s)
+
+-- name: runs
+-- A run begins with its first record; what was set aside begins with a dot.
+SELECT r.name FROM durable_nb.runs r
+ WHERE r.name NOT LIKE '.%%' AND EXISTS (SELECT FROM durable_nb.records c WHERE c.run = r.run)
+ ORDER BY r.name
+
+-- name: standing
+-- How far a run and its mirror are: equal as long as there is nothing new.
+SELECT r.run, l.epoch, l.released IS NULL,
+       (SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = r.run),
+       m.seq, m.published
+  FROM durable_nb.runs r JOIN durable_nb.leases l USING (run)
+  LEFT JOIN durable_nb.mirrors m ON m.run = r.run AND m.name = 'operations.parquet'
+ WHERE r.name = %(name)s
+
+-- name: set_aside
+-- Under its lease: the name is free, and nothing is deleted.
+UPDATE durable_nb.runs r SET name = '.' || r.name || '.old-' || r.run
+  FROM durable_nb.leases l
+ WHERE r.run = %(run)s AND l.run = r.run AND l.epoch = %(epoch)s AND l.released IS NULL
+
+-- name: mirror_stamps
+-- What there is of all mirrors.
+SELECT r.name, m.name, m.stamp FROM durable_nb.mirrors m JOIN durable_nb.runs r USING (run)
+
+-- name: own_stamps
+-- What there is of one.
+SELECT name, stamp FROM durable_nb.mirrors WHERE run = %(run)s
+
+-- name: mirror_files
+-- In one statement, so that they belong together; without the bytes of those that are had.
+SELECT m.name, m.stamp,
+       CASE WHEN NOT EXISTS (
+                SELECT FROM unnest(%(names)s::text[], %(stamps)s::bigint[]) AS had(name, stamp)
+                 WHERE had.name = m.name AND had.stamp = m.stamp) THEN m.data END
+  FROM durable_nb.mirrors m JOIN durable_nb.runs r USING (run) WHERE r.name = %(name)s
+
+-- name: publish
+-- Guarded as an append is: an owner that was succeeded does not hide what its successor shows.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+), gone AS (
+    DELETE FROM durable_nb.mirrors m USING held
+     WHERE m.run = %(run)s AND m.name <> ALL(%(all)s::text[])
+)
+INSERT INTO durable_nb.mirrors AS m (run, name, data, stamp, seq)
+SELECT %(run)s, n.name, n.data, n.stamp, coalesce(%(seq)s::bigint, (
+           SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = %(run)s))
+  FROM held, unnest(%(names)s::text[], %(files)b::bytea[], %(stamps)s::bigint[])
+             AS n(name, data, stamp)
+    ON CONFLICT (run, name) DO UPDATE
+   SET data = excluded.data, stamp = excluded.stamp, seq = excluded.seq,
+       published = clock_timestamp()
+
+-- name: claim
+-- Of a supervisor's session: the server drops it with the process.
+SELECT pg_try_advisory_lock(hashtextextended('durable_nb.supervisor ' || %(name)s, 0))
+
+-- name: claimant
+-- Which session has it; another user's says nothing of itself.
+SELECT a.application_name
+  FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+  JOIN pg_catalog.pg_stat_activity a USING (pid)
+ WHERE k.locktype = 'advisory' AND d.datname = current_database() AND k.objsubid = 1 AND k.granted
+   AND (k.classid::bigint << 32 | k.objid::bigint)
+       = hashtextextended('durable_nb.supervisor ' || %(name)s, 0)
