@@ -71,12 +71,31 @@ INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_time
 INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM durable_nb.runs
 
 -- name: migration_3
--- Stands in.
-SELECT 1
+-- Large values, by the SHA-256 of their bytes in hexadecimal; a part is as long as a statement
+-- should be. Kept uncompressed: most are compressed already, and their length is told unread.
+CREATE TABLE durable_nb.artifacts (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, sha256 TEXT NOT NULL,
+    size BIGINT NOT NULL, parts INTEGER NOT NULL,
+    PRIMARY KEY (run, sha256)
+);
+CREATE TABLE durable_nb.artifact_parts (
+    run BIGINT NOT NULL, sha256 TEXT NOT NULL, part INTEGER NOT NULL, data BYTEA NOT NULL,
+    PRIMARY KEY (run, sha256, part),
+    FOREIGN KEY (run, sha256) REFERENCES durable_nb.artifacts ON DELETE CASCADE
+);
+ALTER TABLE durable_nb.artifact_parts ALTER COLUMN data SET STORAGE EXTERNAL
 
 -- name: migration_4
--- Stands in.
-SELECT 1
+-- What others say to a run's owner, until its answer is an hour old. `taker` is the owner that took
+-- it last: one that stood still answers nothing that the next owner has taken. `refused` is what is
+-- no message: it is named once and stays as it is.
+CREATE TABLE durable_nb.messages (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, id TEXT NOT NULL,
+    sent TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), body BYTEA NOT NULL,
+    taken TIMESTAMPTZ, taker TEXT, refused TIMESTAMPTZ,
+    answered TIMESTAMPTZ, answer BYTEA,
+    PRIMARY KEY (run, id)
+)
 
 -- name: migration_5
 -- The lock that an owner's session holds, whose name is a number; and whether it does. Mirrors:
@@ -170,46 +189,6 @@ UPDATE durable_nb.leases SET owner = %(owner)s::jsonb
 UPDATE durable_nb.leases SET owner = %(owner)s::jsonb, released = clock_timestamp()
  WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL
 
--- name: append
--- Guarded: nothing is inserted once another owner has raised the epoch. FOR SHARE waits for a
--- takeover that is under way and looks again; FOR KEY SHARE or a plain subquery would let it pass.
-WITH held AS MATERIALIZED (
-    SELECT FROM durable_nb.leases
-     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
-)
-INSERT INTO durable_nb.records (run, seq, op, kind, ts, epoch, body, digest)
-SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
-  FROM held, unnest(%(seqs)b::bigint[], %(ops)b::text[], %(kinds)b::text[], %(tss)b::bigint[],
-                    %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
-             AS n(seq, op, kind, ts, epoch, body, digest)
-
--- name: written
--- What stands at a place that is taken.
-SELECT epoch, digest FROM durable_nb.records WHERE run = %(run)s AND seq = %(seq)s
-
--- name: extent
--- How long a run is, without reading it.
-SELECT coalesce(max(seq), 0) FROM durable_nb.records WHERE run = %(run)s
-
--- name: has_pins
--- A pin takes out what was folded before it.
-SELECT EXISTS (SELECT FROM durable_nb.records WHERE run = %(run)s AND kind = 'pinned')
-
--- name: rows_after
--- The next part of a run, in order.
-SELECT seq, op, kind, ts, epoch, body, digest FROM durable_nb.records
- WHERE run = %(run)s AND seq > %(after)s ORDER BY seq LIMIT %(most)s
-
--- name: rows_between
--- Neighbours, read again.
-SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
- WHERE run = %(run)s AND seq BETWEEN %(first)s AND %(last)s ORDER BY seq
-
--- name: rows_at
--- Single rows, read again.
-SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
- WHERE run = %(run)s AND seq = ANY(%(seqs)s)
-
 -- name: runs
 -- A run begins with its first record; what was set aside begins with a dot.
 SELECT r.name FROM durable_nb.runs r
@@ -277,3 +256,150 @@ SELECT a.application_name
  WHERE k.locktype = 'advisory' AND d.datname = current_database() AND k.objsubid = 1 AND k.granted
    AND (k.classid::bigint << 32 | k.objid::bigint)
        = hashtextextended('durable_nb.supervisor ' || %(name)s, 0)
+
+-- name: append
+-- Guarded: nothing is inserted once another owner has raised the epoch. FOR SHARE waits for a
+-- takeover that is under way and looks again; FOR KEY SHARE or a plain subquery would let it pass.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+)
+INSERT INTO durable_nb.records (run, seq, op, kind, ts, epoch, body, digest)
+SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
+  FROM held, unnest(%(seqs)b::bigint[], %(ops)b::text[], %(kinds)b::text[], %(tss)b::bigint[],
+                    %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
+             AS n(seq, op, kind, ts, epoch, body, digest)
+
+-- name: written
+-- What stands at a place that is taken.
+SELECT epoch, digest FROM durable_nb.records WHERE run = %(run)s AND seq = %(seq)s
+
+-- name: extent
+-- How long a run is, without reading it.
+SELECT coalesce(max(seq), 0) FROM durable_nb.records WHERE run = %(run)s
+
+-- name: has_pins
+-- A pin takes out what was folded before it.
+SELECT EXISTS (SELECT FROM durable_nb.records WHERE run = %(run)s AND kind = 'pinned')
+
+-- name: rows_after
+-- The next part of a run, in order.
+SELECT seq, op, kind, ts, epoch, body, digest FROM durable_nb.records
+ WHERE run = %(run)s AND seq > %(after)s ORDER BY seq LIMIT %(most)s
+
+-- name: rows_between
+-- Neighbours, read again.
+SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
+ WHERE run = %(run)s AND seq BETWEEN %(first)s AND %(last)s ORDER BY seq
+
+-- name: rows_at
+-- Single rows, read again.
+SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
+ WHERE run = %(run)s AND seq = ANY(%(seqs)s)
+
+-- name: begin
+-- Of several statements that count as one.
+BEGIN
+
+-- name: commit
+-- On disk once this is answered.
+COMMIT
+
+-- name: put_artifact
+-- What was there under the digest was damaged, or is the same; the row is locked to the end, so two
+-- that put the same are one after the other.
+WITH kept AS (
+    INSERT INTO durable_nb.artifacts (run, sha256, size, parts)
+    VALUES (%(run)s, %(sha256)s, %(size)s, %(parts)s)
+    ON CONFLICT (run, sha256) DO UPDATE SET size = EXCLUDED.size, parts = EXCLUDED.parts
+)
+DELETE FROM durable_nb.artifact_parts
+ WHERE run = %(run)s AND sha256 = %(sha256)s AND part >= %(parts)s
+
+-- name: put_part
+-- Its artifact's row is there and locked.
+INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
+VALUES (%(run)s, %(sha256)s, %(part)s, %(data)b)
+ON CONFLICT (run, sha256, part) DO UPDATE SET data = EXCLUDED.data
+
+-- name: artifact_digests
+-- What is there, without its bytes being sent; no row if there is no such artifact.
+SELECT a.size, a.parts, p.part, sha256(p.data)
+  FROM durable_nb.artifacts a LEFT JOIN durable_nb.artifact_parts p USING (run, sha256)
+ WHERE a.run = %(run)s AND a.sha256 = %(sha256)s ORDER BY p.part
+
+-- name: artifact_part
+-- One part, and how many there should be; no row if there is no such artifact.
+SELECT a.parts, p.data
+  FROM durable_nb.artifacts a
+  LEFT JOIN durable_nb.artifact_parts p
+    ON p.run = a.run AND p.sha256 = a.sha256 AND p.part = %(part)s
+ WHERE a.run = %(run)s AND a.sha256 = %(sha256)s
+
+-- name: artifacts_whole
+-- Those that are there in their full size; the length of a part is known without reading it.
+SELECT n.sha256, n.size
+  FROM unnest(%(sha256s)s::text[], %(sizes)s::bigint[]) AS n(sha256, size)
+  JOIN durable_nb.artifacts a ON a.run = %(run)s AND a.sha256 = n.sha256 AND a.size = n.size
+ WHERE (a.size, a.parts) = (
+           SELECT coalesce(sum(octet_length(p.data)), 0), count(*)
+             FROM durable_nb.artifact_parts p WHERE p.run = a.run AND p.sha256 = a.sha256)
+
+-- name: send_message
+-- Sent again after a lost answer it is there once. Whoever listens hears of it at the commit.
+WITH sent AS (
+    INSERT INTO durable_nb.messages (run, id, body) VALUES (%(run)s, %(id)s, %(body)b)
+    ON CONFLICT DO NOTHING RETURNING run
+)
+SELECT pg_notify(%(channel)s, '') FROM sent
+
+-- name: withdraw_message
+-- Only what nobody has taken: of a withdrawal and a taking one waits for the other, looks again and
+-- changes nothing. Also tells whether it was there at all, for one that is sent again.
+WITH gone AS (
+    DELETE FROM durable_nb.messages
+     WHERE run = %(run)s AND id = %(id)s
+       AND taken IS NULL AND answered IS NULL AND refused IS NULL RETURNING id
+)
+SELECT EXISTS (SELECT FROM gone),
+       EXISTS (SELECT FROM durable_nb.messages WHERE run = %(run)s AND id = %(id)s)
+
+-- name: take_message
+-- What an owner that is gone had taken is taken again.
+UPDATE durable_nb.messages SET taken = clock_timestamp(), taker = %(taker)s
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND refused IS NULL
+
+-- name: put_message_back
+-- For the next owner, unless it has it already.
+UPDATE durable_nb.messages SET taken = NULL, taker = NULL
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND taker = %(taker)s
+
+-- name: answer_message
+-- In the place of the message, in one step. Not if another owner has taken it meanwhile.
+WITH done AS (
+    UPDATE durable_nb.messages
+       SET answer = %(answer)b, answered = clock_timestamp(), body = ''
+     WHERE run = %(run)s AND id = %(id)s AND answered IS NULL
+       AND (taker IS NULL OR taker = %(taker)s) RETURNING id
+)
+SELECT pg_notify(%(channel)s, id) FROM done
+
+-- name: answer_of
+-- Of one that is too long only its length is sent.
+SELECT octet_length(answer), CASE WHEN octet_length(answer) <= %(limit)s THEN answer END
+  FROM durable_nb.messages WHERE run = %(run)s AND id = %(id)s AND answered IS NOT NULL
+
+-- name: pending_messages
+-- In order of arrival, by the server's clock. Old answers are removed on the way.
+WITH old AS (
+    DELETE FROM durable_nb.messages
+     WHERE run = %(run)s AND answered < clock_timestamp() - make_interval(secs => %(kept_s)s)
+)
+SELECT id, octet_length(body), CASE WHEN octet_length(body) <= %(limit)s THEN body END
+  FROM durable_nb.messages
+ WHERE run = %(run)s AND answered IS NULL AND refused IS NULL ORDER BY sent, id
+
+-- name: refuse_message
+-- What is no message is kept for a person to look at, and not read again.
+UPDATE durable_nb.messages SET refused = clock_timestamp()
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND refused IS NULL
