@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 from durable_nb.journal import folder as folders
-from durable_nb.journal.errors import FoldersOnly, StoreNotSupported
+from durable_nb.journal.errors import FoldersOnly
 from durable_nb.journal.folder_place import FolderStore
 from durable_nb.values.text import Artifacts
 
@@ -328,8 +328,10 @@ def store_of(store: StoreLike | None = None) -> Store:
 
     Raises
     ------
-    StoreNotSupported
-        It is a database's address.
+    StoreUnreachable
+        It begins as a database's address, and is none.
+    ImportError
+        It is one, and the extra is not installed.
     """
     if store is None:
         named = os.environ.get(folders.STORE_VARIABLE)
@@ -337,7 +339,9 @@ def store_of(store: StoreLike | None = None) -> Store:
             return FolderStore(folders.default_store(Path.cwd()))
         store = named
     if is_database(store):
-        raise StoreNotSupported
+        from durable_nb.journal.postgres.place import PostgresStore  # it brings the extra
+
+        return PostgresStore(store)
     if isinstance(store, str | os.PathLike):
         return FolderStore(Path(store).expanduser().resolve())
     return store

@@ -384,6 +384,9 @@ def _held(server: Server, run: str, seen: _Seen | None) -> RunHeld:
     if seen.has_ended:
         who = f"{describe(seen.info)}, which has ended; what it started has its connection open"
         return RunHeld(run, who, f"End that, or wait: the run is free {left:.0f} s from now.")
+    if seen.info.pid == os.getpid() and life_of(seen.info) is Life.LIVE:
+        advice = "This kernel has it open already: use that run object, or close it first."
+        return RunHeld(run, describe(seen.info), advice)
     advice = (
         "Close the run there (run.close()) or shut that kernel down; a live run is not taken over. "
         f"If it has died, the run is free {left:.0f} s from now."
