@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from support.child import Child
+from support.places import KINDS, give_database
+from support.postgres import Cluster
 from support.postgres_fixtures import cluster, opened, place, store
 
 from durable_nb.journal.database import connect
+from durable_nb.journal.postgres.sessions import looks
 
 __all__ = ["cluster", "kept", "opened", "place", "remove", "start", "store"]
 
@@ -33,6 +36,21 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "run")
     found: str = request.getfixturevalue("place")
     return found
+
+
+@pytest.fixture(params=KINDS)
+def kind(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Name a kind of store, of which there is a new one for the test."""
+    name: str = request.param
+    if name == "postgres":
+        monkeypatch.setenv("XDG_CACHE_HOME", "")  # put back after the test
+        made: Cluster = request.getfixturevalue("cluster")
+        give_database(tmp_path, made.new_database())
+    yield name
+    for look in looks():
+        look.close()
 
 
 @pytest.fixture

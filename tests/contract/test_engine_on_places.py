@@ -1,12 +1,13 @@
 """A whole life of a run in every kind of store: the engine knows no folder where it needs none."""
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.child import Bench
-from support.places import KINDS, store_in
+from support.places import store_in
 
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
@@ -29,11 +30,6 @@ ABOUT_FILES = {
 }
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """Name a kind of store."""
-    name: str = request.param
-    return name
 
 
 @pytest.fixture
@@ -127,7 +123,7 @@ def test_the_command_line_shows_it(kind: str, store: Store, tmp_path: Path):
     assert look.taken_up(store, [row]) == []
     seen = look.picture(face, look.watched(face, "r"))
     assert seen.folder == store.place("r").shown
-    assert seen.open[0].line.endswith(f"--store {store.shown}")
+    assert seen.open[0].line.endswith(shlex.join(["--store", store.shown]))
     with look.reading(face, "r") as run:
         assert look.in_journal(run, "charge")["why"]
 
@@ -159,7 +155,9 @@ def test_an_owner_on_another_machine_goes_on_with_the_mirror_that_is_there(
             for n in range(steps):
                 run.step("a", key=n, effect="none").call(lambda: 1)
             run.publisher.publish()
-        view = store.place("r").view
+        place = store.place("r")
+        place.fetch()
+        view = place.view
         return {p.name: p.stat().st_mtime_ns for p in view.glob("operations-*.parquet")}
 
     before = go_on(7)

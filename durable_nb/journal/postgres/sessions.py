@@ -6,7 +6,6 @@ import atexit
 import os
 import threading
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import psycopg
@@ -98,9 +97,19 @@ class Look:
 
 def look_at(server: Server) -> Look:
     """Give the session by which this process looks at a store."""
-    return _look_at(server, os.getpid())
+    key = server, os.getpid()
+    with _looking:
+        if key not in _looks:
+            _looks[key] = Look(server)
+        return _looks[key]
 
 
-@cache  # also what a fork child's parent has: to close it would end the parent's connection
-def _look_at(server: Server, pid: int) -> Look:
-    return Look(server)
+def looks() -> list[Look]:
+    """Give all by which this process looks at stores."""
+    with _looking:
+        return [look for (_, pid), look in _looks.items() if pid == os.getpid()]
+
+
+# a fork child keeps its parent's: to close it would end the parent's connection
+_looks: dict[tuple[Server, int], Look] = {}
+_looking = threading.Lock()
