@@ -27,17 +27,22 @@ class Session:
         self, name: str, given: Mapping[str, Any] | None = None, *, binary: bool = False
     ) -> psycopg.Cursor[Any]:
         """Send a statement once; a connection that it loses is dropped."""
-        if self._con is None:
-            self._con = self.server.connect(self._purpose, takes_over=self._takes_over)
+        con = self.connected()
         try:
             # a statement of ours is no literal, on which psycopg's types insist
             text: Any = queries("postgres")[name]
-            return self._con.execute(text, given, prepare=True, binary=binary)
+            return con.execute(text, given, prepare=True, binary=binary)
         except BaseException as error:
             # an interrupted one may still be under way, and would answer the next one
             if is_lost(error) or not isinstance(error, psycopg.Error):
                 self.drop()
             raise
+
+    def connected(self) -> psycopg.Connection[Any]:
+        """Give the connection, which is made if there is none."""
+        if self._con is None:
+            self._con = self.server.connect(self._purpose, takes_over=self._takes_over)
+        return self._con
 
     def drop(self) -> None:
         """Let go of the connection; the next statement makes another."""
