@@ -307,6 +307,21 @@ class RunInbox(Protocol):
         """Answer a message, and remove it."""
         ...
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a message, where one can be told of; `True` as soon as one may be there.
+
+        For one thread of the owner's.
+        """
+        ...
+
+    def wake(self) -> None:
+        """End what waits in `wait`, or the next such wait at once."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened; a late answer may still be given. Twice is harmless."""
+        ...
+
 
 #: A store, or how a person names one.
 StoreLike: TypeAlias = "str | os.PathLike[str] | Store"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from durable_nb.journal.postgres.artifacts import PostgresArtifacts
 from durable_nb.journal.postgres.errors import (
     StoreForbidden,
     StoreRefused,
     StoreTooNew,
     StoreUnreachable,
 )
+from durable_nb.journal.postgres.inbox import PostgresInbox
 from durable_nb.journal.postgres.lease import PostgresLease, holders, probe
 from durable_nb.journal.postgres.opening import open_postgres_journal, read_records
 from durable_nb.journal.postgres.schema import prepare
@@ -16,6 +18,8 @@ from durable_nb.journal.postgres.server import LEASE_S, SCHEMES, Server
 __all__ = [
     "LEASE_S",
     "SCHEMES",
+    "PostgresArtifacts",
+    "PostgresInbox",
     "PostgresLease",
     "Server",
     "StoreForbidden",

@@ -21,6 +21,8 @@ _T = TypeVar("_T")
 PATIENCE_S: Final = 30.0
 #: Most seconds between two tries.
 _PAUSE: Final = 1.0
+#: Seconds that closing waits for a statement.
+_CLOSE_S: Final = 1.0
 
 
 class Patient:
@@ -50,9 +52,17 @@ class Patient:
         self.session = Session(self.server, self._purpose)
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._user: int | None = None
+        self._closed = False
 
-    def __call__(self, do: Callable[[], _T]) -> _T:
+    def __call__(self, do: Callable[[], _T], *, again: bool = True) -> _T:
         """Do what can be done twice, again and again as long as the connection is lost.
+
+        Parameters
+        ----------
+        do : callable
+            Uses `session`.
+        again : bool
+            Whether to be patient at all.
 
         Raises
         ------
@@ -71,23 +81,32 @@ class Patient:
         with self._lock:
             self._user = me
             try:
-                return self._insisting(do)
+                return self._insisting(do, again)
             finally:
+                if self._closed:
+                    self.session.drop()
                 self._user = None
 
     def close(self) -> None:
-        """Let go of the connection; the next statement makes another."""
-        if os.getpid() == self._pid:
-            with self._lock:
+        """Let go of the connection; a later statement makes one for itself alone."""
+        if os.getpid() != self._pid:
+            return
+        self._closed = True  # whoever is in the middle of a statement lets go of it afterwards
+        if self._user != threading.get_ident() and self._lock.acquire(timeout=_CLOSE_S):
+            try:
                 self.session.drop()
+            finally:
+                self._lock.release()
 
-    def _insisting(self, do: Callable[[], _T]) -> _T:
+    def _insisting(self, do: Callable[[], _T], again: bool) -> _T:
         try:
             try:
                 return do()
             except (psycopg.Error, StoreUnreachable) as error:
                 if not is_lost(error):
                     raise
+                if not again:
+                    raise self._unreachable(error) from None
             return self._again(do)
         except psycopg.Error as error:
             raise StoreRefused(self.server.place, self.server.clean(str(error))) from None

@@ -32,18 +32,23 @@ class Session:
         self, name: str, given: Mapping[str, Any] | None = None, *, binary: bool = False
     ) -> psycopg.Cursor[Any]:
         """Send a statement once; a connection that it loses is dropped."""
-        if self._con is None:
-            self._con = self.server.connect(self._purpose, takes_over=self._takes_over)
-            self.opened += 1
+        con = self.connected()
         try:
             # a statement of ours is no literal, on which psycopg's types insist
             text: Any = queries("postgres")[name]
-            return self._con.execute(text, given, prepare=True, binary=binary)
+            return con.execute(text, given, prepare=True, binary=binary)
         except BaseException as error:
             # an interrupted one may still be under way, and would answer the next one
             if is_lost(error) or not isinstance(error, psycopg.Error):
                 self.drop()
             raise
+
+    def connected(self) -> psycopg.Connection[Any]:
+        """Give the connection, which is made if there is none."""
+        if self._con is None:
+            self._con = self.server.connect(self._purpose, takes_over=self._takes_over)
+            self.opened += 1
+        return self._con
 
     def drop(self) -> None:
         """Let go of the connection; the next statement makes another."""
@@ -57,7 +62,7 @@ class Look:
 
     def __init__(self, server: Server) -> None:
         self._server, self._session = server, Session(server, "look")
-        self._lock = threading.RLock()
+        self._lock, self._pid = threading.RLock(), os.getpid()
         atexit.register(self.close)
 
     def ask(self, name: str, given: Mapping[str, Any] | None = None) -> list[Any]:
@@ -78,8 +83,9 @@ class Look:
 
     def close(self) -> None:
         """Let go of the connection; the next question makes another."""
-        with self._lock:
-            self._session.drop()
+        if os.getpid() == self._pid:  # it is no fork child's
+            with self._lock:
+                self._session.drop()
 
     def _twice(self, name: str, given: Mapping[str, Any] | None) -> list[Any]:
         with self._lock:
