@@ -30,8 +30,6 @@ ABOUT_FILES = {
 }
 
 
-
-
 @pytest.fixture
 def store(kind: str, tmp_path: Path) -> Iterator[Store]:
     """Give a store of the kind; what is left open in it is closed."""

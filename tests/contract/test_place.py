@@ -26,8 +26,6 @@ def who(role: str = "runner") -> OwnerInfo:
     return OwnerInfo.here(role=role)
 
 
-
-
 @pytest.fixture
 def store(kind: str, tmp_path: Path) -> Store:
     """Give a store of the kind, which is made."""
@@ -234,7 +232,10 @@ def test_a_store_is_found_by_what_somebody_wrote(tmp_path: Path, monkeypatch: py
         for found in (store_of(address), store_of()):
             assert (found.shown, found.address) == ("postgresql://me@host/db", address)
             assert "secret" not in repr(found)
-            assert (found, hash(found)) == (store_of("postgresql://me:another@host/db"), hash(found))
+            assert (found, hash(found)) == (
+                store_of("postgresql://me:another@host/db"),
+                hash(found),
+            )
     with pytest.raises(StoreUnreachable, match="no address") as refused:
         store_of("postgresql://me:secret@host:bad port/db?secret")
     assert "secret" not in str(refused.value)

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from durable_nb.journal import FolderPlace, FolderStore, HeldLease, Holder, OwnerInfo, Store, store_of
+from durable_nb.journal import (
+    FolderPlace,
+    FolderStore,
+    HeldLease,
+    Holder,
+    OwnerInfo,
+    Store,
+    store_of,
+)
 from durable_nb.journal.place import ClosedJournal, RunArtifacts, RunInbox
 from durable_nb.journal.segments import MIRROR_FILE
 
