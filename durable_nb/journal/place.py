@@ -345,8 +345,8 @@ def store_of(store: StoreLike | None = None) -> Store:
     ------
     StoreUnreachable
         It begins as a database's address, and is none.
-    ImportError
-        It is one, and the extra is not installed.
+    ExtraMissing
+        It is one, and the extra is not installed; an `ImportError`.
     """
     if store is None:
         named = os.environ.get(folders.STORE_VARIABLE)

@@ -70,7 +70,7 @@ class ArtifactMissing(DurableError):
     def __str__(self) -> str:
         return (
             f"artifact {self.sha256[:12]}… is missing. The record that names it is intact, its "
-            "value is lost. Restore the artifacts of the run from a copy, or invalidate the operation."
+            "value is lost. Restore the run's artifacts from a copy, or invalidate the operation."
         )
 
 
@@ -84,7 +84,7 @@ class ArtifactDamaged(DurableError):
     def __str__(self) -> str:
         return (
             f"artifact {self.sha256[:12]}… is damaged: {self.reason}. It was not used. Restore "
-            "the artifacts of the run from a copy, or invalidate the operation."
+            "the run's artifacts from a copy, or invalidate the operation."
         )
 
 

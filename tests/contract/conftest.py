@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.child import Child
+from support.keeping import artifacts_of, inbox_of
 from support.places import KINDS, give_database
 from support.postgres import Cluster
 from support.postgres_fixtures import cluster, opened, place, store
 
 from durable_nb.journal.database import connect
+from durable_nb.journal.place import RunArtifacts, RunInbox
 from durable_nb.journal.postgres.sessions import looks
 
 __all__ = ["cluster", "kept", "opened", "place", "remove", "start", "store"]
@@ -85,3 +88,17 @@ def remove(kept: str) -> Callable[[int], None]:
             )
 
     return harm
+
+
+@pytest.fixture
+def artifacts(kept: str) -> Iterator[Callable[[], RunArtifacts]]:
+    """Open what keeps the run's large values, until the end of the test."""
+    with contextlib.ExitStack() as opened:
+        yield lambda: opened.enter_context(contextlib.closing(artifacts_of(kept)))
+
+
+@pytest.fixture
+def inbox(kept: str) -> Iterator[Callable[..., RunInbox]]:
+    """Open the run's inbox, until the end of the test."""
+    with contextlib.ExitStack() as opened:
+        yield lambda *given: opened.enter_context(contextlib.closing(inbox_of(kept, *given)))

@@ -6,17 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from durable_nb.journal.postgres.errors import StoreUnreachable
+from durable_nb.journal.postgres.errors import ExtraMissing, StoreUnreachable
 from durable_nb.journal.sql import queries
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:
-    raise ImportError(
-        f"a store in PostgreSQL needs psycopg, and it cannot be imported: {error}. "
-        'Install the extra: pip install "durable-nb[postgres]"'
-    ) from error
+    raise ExtraMissing(str(error)) from error
 
 #: Seconds without a heartbeat after which a run may be taken over.
 LEASE_S: Final = 60.0
