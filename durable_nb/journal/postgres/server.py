@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from durable_nb.journal.postgres.errors import ExtraMissing, StoreUnreachable
-from durable_nb.journal.sql import queries
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-except ImportError as error:
-    raise ExtraMissing(str(error)) from error
+from durable_nb.journal.postgres.errors import StoreUnreachable
+from durable_nb.journal.sql import queries
 
 #: Seconds without a heartbeat after which a run may be taken over.
 LEASE_S: Final = 60.0
