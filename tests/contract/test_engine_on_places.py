@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.child import Bench
-from support.places import store_in
+from support.places import KINDS, store_in
 
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
@@ -17,6 +17,8 @@ from durable_nb.faces.output import Face
 from durable_nb.journal import Store
 from durable_nb.journal.errors import FoldersOnly
 from durable_nb.model.errors import RunHeld, RunMissing
+
+NOT_FOLDERS = pytest.mark.parametrize("kind", [k for k in KINDS if k != "folder"], indirect=True)
 
 #: What is asked of the files of a run, and how.
 ABOUT_FILES = {
@@ -39,16 +41,16 @@ def store(kind: str, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def unseen(tmp_path: Path) -> Store:
+def unseen(kind: str, tmp_path: Path) -> Store:
     """Give a store that is no folder, with a run of one step."""
-    store = store_in("unseen", tmp_path)
+    store = store_in(kind, tmp_path)
     with dnb.run("r", store=store) as run:
         run.step("a", effect="none").call(lambda: 1)
     return store
 
 
 KILLED = """
-from support.places import store_in
+from support.places import KINDS, store_in
 
 with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     run.step("plan", effect="none").call(lambda: "x" * 200_000)
@@ -56,7 +58,7 @@ with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
 """
 
 HELD = """
-from support.places import store_in
+from support.places import KINDS, store_in
 
 with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     try:
@@ -165,6 +167,7 @@ def test_an_owner_on_another_machine_goes_on_with_the_mirror_that_is_there(
     assert len(dnb.sql("SELECT * FROM operations", store=store)) == 8
 
 
+@NOT_FOLDERS
 @pytest.mark.parametrize("verb", ABOUT_FILES)
 def test_what_is_about_files_is_refused_where_there_are_none(
     unseen: Store, tmp_path: Path, verb: str
@@ -177,6 +180,7 @@ def test_what_is_about_files_is_refused_where_there_are_none(
     assert unseen.names() == ["r"]
 
 
+@NOT_FOLDERS
 def test_a_run_that_is_kept_elsewhere_is_forked_into_a_folder(unseen: Store, tmp_path: Path):
     """Only where the new run is to be has to be a folder."""
     forked = dnb.watch("r", store=unseen).fork("s", store=tmp_path / "here")

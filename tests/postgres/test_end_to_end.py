@@ -18,6 +18,7 @@ from support.postgres import connected
 
 import durable_nb as dnb
 from durable_nb.cli import cli
+from durable_nb.journal.errors import FoldersOnly
 from durable_nb.journal.postgres.errors import ExtraMissing
 from durable_nb.journal.postgres.sessions import looks
 from durable_nb.model.errors import RunHeld
@@ -137,12 +138,15 @@ def test_a_live_run_is_refused_to_a_second_owner_and_answers_a_signal(url, bench
 def test_no_password_is_shown_or_kept(url, bench, tmp_path):
     """Not in messages, rows, lists of sessions, or files; a line to type names the store."""
     with _ready(bench, url) as child:
-        with pytest.raises(RunHeld) as refused:
+        with pytest.raises(RunHeld) as held:
             dnb.run("held", store=url)
         seen = dnb.watch("held", store=url)
         child.until(lambda: len(seen.status_view().views) == 1)
-        said = [str(refused.value), repr(seen.place), *ask("show", "held", "--store", url)[1:]]
+        said = [str(held.value), repr(seen.place), *ask("show", "held", "--store", url)[1:]]
         said += ask("runs", "--store", url)[1:]
+        with pytest.raises(FoldersOnly, match="fork") as refused:
+            seen.fork("s", store=url)  # the owner would be told its address
+        said.append(str(refused.value))
         with connected(url) as con:
             said.append(str(con.execute("SELECT * FROM pg_stat_activity").fetchall()))
         child.kill()
