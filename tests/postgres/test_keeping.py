@@ -8,11 +8,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 from support.keeping import artifacts_of, inbox_of, key_of
+from support.places import UnseenPlace, UnseenStore
 from support.postgres import Cluster, connected
+from support.waiting import eventually
 
+import durable_nb as dnb
+from durable_nb.engine.inbox import Watcher
+from durable_nb.engine.remote import settle_live
+from durable_nb.engine.store import open_run
+from durable_nb.journal import FolderStore
+from durable_nb.journal.place import RunInbox
 from durable_nb.journal.postgres import (
     PostgresArtifacts,
     PostgresInbox,
@@ -77,33 +87,32 @@ def test_a_large_artifact_is_kept_in_parts(store, key, keep):
     assert keep().check([(sha256, len(data))], mend=False).missing == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("harm", "says", "whole"),
-    [
-        ("UPDATE durable_nb.artifact_parts SET data = '\\x00' WHERE part = 1", "digest", False),
-        ("UPDATE durable_nb.artifact_parts SET data = set_byte(data, 2, 1)", "digest", True),
-        ("DELETE FROM durable_nb.artifact_parts WHERE part = 1", "part 2 of 2 is", False),
-        ("DELETE FROM durable_nb.artifact_parts WHERE part = 0", "part 1 of 2 is", False),
-        ("UPDATE durable_nb.artifacts SET parts = 3", "part 3 of 3 is missing", False),
-        ("UPDATE durable_nb.artifacts SET parts = 1", "digest", False),
-        ("UPDATE durable_nb.artifacts SET parts = 0", "digest", False),
-        ("UPDATE durable_nb.artifacts SET parts = -5", "digest", False),
-    ],
-)
-def test_a_damaged_part_is_told_and_mended(cluster, harm, says, whole):
+def test_a_damaged_part_is_told_and_mended(store, key, keep, monkeypatch):
     """Whatever was changed: it is never given out, and the same bytes put again are whole."""
-    url = cluster.new_database()
-    prepare(Server(url))
-    data = b"\0" * PART + b"the end"
-    with contextlib.closing(artifacts_of(f"{url} r")) as artifacts:
-        sha256 = artifacts.put(data)
-        with connected(url) as con:
-            con.execute(harm)
-        with pytest.raises(ArtifactDamaged, match=says):
-            artifacts.get(sha256)
-        assert (artifacts.check([(sha256, len(data))], mend=True).missing == set()) == whole
+    monkeypatch.setattr("durable_nb.journal.postgres.artifacts.PART", 10_000)
+    artifacts, data = keep(), b"\0" * 10_000 + b"the end"
+    sha256 = artifacts.put(data)
+    for harm, says, whole in (
+        ("UPDATE artifact_parts SET data = '\\x00' WHERE part = 1 AND", "digest", False),
+        ("UPDATE artifact_parts SET data = set_byte(data, 2, 1) WHERE", "digest", True),
+        ("DELETE FROM artifact_parts WHERE part = 1 AND", "part 2 of 2 is", False),
+        ("DELETE FROM artifact_parts WHERE part = 0 AND", "part 1 of 2 is", False),
+        ("UPDATE artifacts SET parts = 3 WHERE", "part 3 of 3 is missing", False),
+        ("UPDATE artifacts SET parts = 1 WHERE", "digest", False),
+        ("UPDATE artifacts SET parts = 0 WHERE", "digest", False),
+        ("UPDATE artifacts SET parts = -5 WHERE", "digest", False),
+        ("UPDATE artifacts SET size = 5 WHERE", "", False),
+    ):
+        with connected(store, options="-c search_path=durable_nb") as con:
+            con.execute(f"{harm} run = %s", [key])
+        if says:
+            with pytest.raises(ArtifactDamaged, match=says):
+                artifacts.get(sha256)
+        found = artifacts.check([(sha256, len(data))], mend=True)
+        assert (found.missing == frozenset()) == whole, harm
         assert artifacts.put(data) == sha256
         assert artifacts.get(sha256) == data
+        assert artifacts.check([(sha256, len(data))], mend=False).missing == frozenset()
 
 
 @pytest.mark.parametrize("cut", ["request", "answer"])
@@ -391,6 +400,56 @@ def test_what_asks_from_inside_a_statement_is_refused(inbox, keep):
     artifacts._insisting(artifacts.close)
     assert time.monotonic() - begun < 0.5
     assert artifacts.get(artifacts.put(b"x")) == b"x"
+
+
+@dataclass(frozen=True)
+class Told(UnseenStore):
+    """A store whose runs have their inbox in the database."""
+
+    url: str = ""
+
+    def place(self, name: str) -> ToldPlace:
+        return ToldPlace(self, self.inner.place(name))
+
+
+@dataclass(frozen=True)
+class ToldPlace(UnseenPlace):
+    store: Told
+
+    def inbox(self, clock: Callable[[], datetime] | None = None) -> RunInbox:
+        return inbox_of(f"{self.store.url} {self.name}", clock)
+
+
+def test_a_live_run_is_told_of_a_message_at_once(place, tmp_path):
+    """It need not be found by looking, and closing the run waits for no look either."""
+    url, _, name = place.partition(" ")
+    store = Told(FolderStore(tmp_path / "store"), tmp_path / "copies", url)
+    run = open_run(name, store=store)
+    try:
+        run.stop_listening()
+        watcher = Watcher(run, every=30)  # a look of its own would come too late
+        watcher.start()
+        run.stop_listening = watcher.stop
+        with pytest.raises(dnb.UnknownOutcome):
+            run.step("send").call(int, "no number")
+        time.sleep(0.3)  # until it listens
+        for verb, did in (("deny", "denied"), ("deny", None), ("dependants", None)):
+            begun = time.monotonic()
+            answer = settle_live(store.place(name), verb, "send#1", {}, timeout_s=10)
+            assert time.monotonic() - begun < 0.5
+            assert did is None or (answer["verdict"], watcher.trouble) == (did, "")
+        begun = time.monotonic()
+    finally:
+        run.close()
+    assert time.monotonic() - begun < 2
+    assert eventually(lambda: not inboxes(url, name)), "somebody has left a connection open"
+
+
+def inboxes(url: str, name: str) -> list[object]:
+    """List the connections to the inbox of a run."""
+    with connected(url) as con:
+        query = "SELECT true FROM pg_stat_activity WHERE application_name = %s"
+        return con.execute(query, [f"durable_nb inbox of run {key_of(url, name)}"]).fetchall()
 
 
 @pytest.mark.slow
