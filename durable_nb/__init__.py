@@ -138,9 +138,9 @@ def open_run(
     ----------
     name : str
         The run's name: what you call the job, the same in each kernel.
-    store : path, optional
-        The folder of run folders. Default: `DURABLE_STORE`, else the nearest ``.durable``
-        upwards, else ``./.durable``.
+    store : path or text, optional
+        The folder of run folders, or a database: ``postgresql://user@host/database``. Default:
+        `DURABLE_STORE`, else the nearest ``.durable`` upwards, else ``./.durable``.
     must_exist : bool
         Refuse to begin a new run.
     fresh : bool

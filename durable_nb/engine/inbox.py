@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from durable_nb.model.errors import DurableSignal, RunClosed, VerdictRefused
 
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run
+    from durable_nb.journal.place import RunInbox
 
 #: Seconds between two looks into the inbox: an answer within 2 s is promised (DESIGN section 7).
 LOOK_S: Final = 0.5
@@ -102,7 +104,12 @@ def _at_once(job: Callable[[], None]) -> None:
     job()
 
 
-def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> int:
+def drain(
+    run: Run,
+    aside: Callable[[Callable[[], None]], None] = _at_once,
+    *,
+    inbox: RunInbox | None = None,
+) -> int:
     """Apply and answer all messages that wait.
 
     Parameters
@@ -111,15 +118,24 @@ def drain(run: Run, aside: Callable[[Callable[[], None]], None] = _at_once) -> i
         Held by this process.
     aside : callable
         Given what may take long, such as asking a reconciler, as a function to call.
+    inbox : RunInbox, optional
+        One that is kept open; otherwise one for this time.
 
     Returns
     -------
     int
         How many were taken.
     """
-    inbox, count = run.place.inbox(run.clock.now), 0
-    messages = inbox.pending()
-    for what in inbox.refused:
+    if inbox is not None:
+        return _drain(run, aside, inbox)
+    with closing(run.place.inbox(run.clock.now)) as opened:
+        return _drain(run, aside, opened)
+
+
+def _drain(run: Run, aside: Callable[[Callable[[], None]], None], inbox: RunInbox) -> int:
+    count, messages = 0, inbox.pending()
+    told, inbox.refused = inbox.refused, []
+    for what in told:
         run.say(f"{what}. It is no message: it was set aside, and nothing was done.")
     for message in messages:
         with _hands:
@@ -164,12 +180,13 @@ class Watcher:
     def __init__(self, run: Run, every: float = LOOK_S) -> None:
         self.trouble = ""
         self._run, self._every = run, every
+        self._inbox = run.place.inbox(run.clock.now)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
         """Apply what waits now."""
-        self._guarded(lambda: drain(self._run))
+        self._guarded(lambda: drain(self._run, inbox=self._inbox))
 
     def start(self) -> None:
         """Go on looking, whatever the main thread does."""
@@ -181,12 +198,16 @@ class Watcher:
     def stop(self) -> None:
         """End it; a verdict that is being recorded is awaited."""
         self._stop.set()
+        self._inbox.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_S)
+        self._inbox.close()
 
     def _watch(self) -> None:
-        while not self._stop.wait(self._every):
-            self._guarded(lambda: drain(self._run, self._aside))
+        while not self._stop.is_set():
+            self._inbox.wait(self._every)
+            if not self._stop.is_set():
+                self._guarded(lambda: drain(self._run, self._aside, inbox=self._inbox))
 
     def _aside(self, job: Callable[[], None]) -> None:
         """Do it in a thread of its own, so that other messages need not wait for it."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.journal import Place
 from durable_nb.journal.owner import Life, Role
+
+if TYPE_CHECKING:
+    from durable_nb.journal.place import RunInbox
 
 #: The error of an answer that never came.
 UNANSWERED: Final = "Unanswered"
@@ -71,11 +75,16 @@ def settle_live(
     BadMessage, NotTrusted
         Nothing was sent.
     """
-    inbox = place.inbox()
     said = {  # a message lies beside the run's records until its owner takes it
         name: values.redact(text) if name in _WORDS else text for name, text in arguments.items()
     }
     body = {"op": op, "seen": seen, "arguments": said, "actor": settle.actor()}
+    with closing(place.inbox()) as inbox:
+        return _ask(inbox, verb, body, timeout_s)
+
+
+def _ask(inbox: RunInbox, verb: str, body: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Send it, and give the answer; what is unanswered is withdrawn."""
     message = inbox.send(verb, body)
     try:
         answer = inbox.answer_to(message, timeout_s)

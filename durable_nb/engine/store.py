@@ -242,6 +242,8 @@ def _listen(run: Run, let_go: Callable[[], None]) -> None:
     if run.role == "runner":
         run.stop_listening = watcher.stop
         watcher.start()
+    else:
+        watcher.stop()
 
 
 def _adoption(place: Place, fold: Fold, role: str, adopt: str | None) -> list[Draft]:

@@ -223,6 +223,11 @@ class Trajectory:
                 self._named.discard(named(op))
         self.stale = deque(op for op in self.stale if op in self.fold.operations)
 
+    @property
+    def trouble(self) -> str:
+        """What is in the journal's way at this moment; "" if nothing is."""
+        return self._journal.trouble
+
     def is_durable(self, state: OperationState) -> bool:
         """Tell whether all that is recorded of an operation is on disk; lazy records may not be."""
         return state.last_seq <= self._journal.durable_seq

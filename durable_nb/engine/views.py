@@ -356,7 +356,7 @@ def status_view(run: Operated) -> StatusView:
         views,
         run=run.name,
         status=run.status(),
-        headline=run.headline,
+        headline="; ".join(filter(None, (run.trouble, run.headline))),
         expected=run.changed.expected,
         doubt=str(doubted.get("why")) if doubted else "",
         copied=run.copied,

@@ -79,7 +79,8 @@ class Watched(Tables):
         """Give something that is equal as long as there is nothing new to be seen."""
         run = self.here
         if run is not None:
-            return (id(run), run.fold.last_seq, frozenset(filter(run.is_live, list(run.live))))
+            live = frozenset(filter(run.is_live, list(run.live)))
+            return (id(run), run.fold.last_seq, live, run.trouble)
         return self.place.stamp(held=self._is_held())
 
     def status_view(self) -> StatusView:
@@ -172,6 +173,7 @@ class Watched(Tables):
         The owner of a live run does it. Where nobody holds the run, not a byte of it changes.
         """
         root = None if store is None else store_of(store)
+        folder_of(root or self.place.store, "fork")  # before its address is told to the owner
         ref = at.id if isinstance(at, OperationView) else at
         if self.here is None and not remote.is_listening(self.place):
             from durable_nb.engine import at_rest  # it brings diskcache

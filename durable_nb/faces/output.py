@@ -157,7 +157,8 @@ def verb(command: Callable[..., int | None]) -> Callable[..., None]:
         type=StoreType(file_okay=False, path_type=Path),
         envvar="DURABLE_STORE",
         show_envvar=True,
-        help="Folder of run folders. Default: the nearest .durable upwards.",
+        help="Folder of run folders, or postgresql://user@host/database. Default: the nearest "
+        ".durable upwards.",
     )
     @functools.wraps(command)
     def run(store: Path | str | None, as_json: bool, **rest: Any) -> None:

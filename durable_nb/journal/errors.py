@@ -48,16 +48,6 @@ class ArchiveRefused(DurableError):
         return f"{self.path} is not imported: {self.why}. Nothing was changed. {self.advice}"
 
 
-class StoreNotSupported(DurableError, ValueError):
-    """A store is named that this version cannot open; nothing is opened in its place."""
-
-    def __str__(self) -> str:
-        return (
-            "a Postgres store is not part of this version: give the folder of run folders. "
-            "Nothing was opened or changed."
-        )
-
-
 class FoldersOnly(DurableError):
     """What is by nature about files was asked of a run that is kept in a database."""
 

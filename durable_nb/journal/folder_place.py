@@ -134,7 +134,7 @@ class FolderPlace:
 
     def standing(self, mirrored: str | None) -> str:
         """Tell where the run stands."""
-        return mirror.standing(self.folder, mirrored)
+        return mirror.standing(self.probe(), mirrored)
 
     def stamp(self, *, held: bool) -> object:
         """Give something that is equal as long as nothing new can be seen."""

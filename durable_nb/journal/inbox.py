@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -92,6 +93,7 @@ class Inbox:
         self.folder = folder / INBOX_FOLDER
         self.refused: list[str] = []
         self._clock = clock
+        self._woken = threading.Event()
 
     # -- the sender's side -------------------------------------------------------------------
 
@@ -117,28 +119,11 @@ class Inbox:
         NotTrusted
             Somebody else could have written to the inbox.
         """
-        message = Message(
-            id=f"{time.time_ns():016x}{secrets.token_hex(8)}",
-            verb=verb,
-            op=str(body.get("op", "")),
-            seen=body.get("seen"),
-            arguments=dict(body.get("arguments") or {}),
-            actor=str(body.get("actor") or "operator"),
-            ts=self._clock(),
-        )
-        try:
-            data = json.dumps({**asdict(message), "ts": message.ts.isoformat()}).encode("ascii")
-            _parse(message.id, data)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise BadMessage(verb, str(error)) from error
-        if len(data) > MESSAGE_LIMIT:
-            raise BadMessage(
-                verb, f"it has {len(data):,} bytes, and the limit is {MESSAGE_LIMIT:,}"
-            )
+        message_id, data = compose(verb, body, self._clock())
         self.folder.mkdir(mode=0o700, exist_ok=True)
         check_trusted(self.folder)
-        self._write(message.id + _SENT, data)
-        return message.id
+        self._write(message_id + _SENT, data)
+        return message_id
 
     def answer_to(self, message_id: str, timeout_s: float) -> dict[str, Any] | None:
         """Wait for the owner's answer; `None` if none came in time."""
@@ -146,7 +131,7 @@ class Inbox:
         limit = time.monotonic() + timeout_s
         while True:
             with contextlib.suppress(FileNotFoundError):
-                return _document(_read(path, ANSWER_LIMIT))
+                return document(_read(path, ANSWER_LIMIT))
             if time.monotonic() >= limit:
                 return None
             time.sleep(_POLL_S)
@@ -222,13 +207,24 @@ class Inbox:
         for ending in (_SENT, _TAKEN):
             self._path(message_id, ending).unlink(missing_ok=True)
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is time to look again, or `wake`; a folder does not tell when one came."""
+        self._woken.wait(timeout_s)
+        self._woken.clear()
+        return False
+
+    def wake(self) -> None:
+        """End what waits in `wait`, or the next such wait at once."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Let go of nothing: files are opened one by one."""
+
     # -- files -------------------------------------------------------------------------------
 
     def _path(self, message_id: str, ending: str) -> Path:
         """Name a file of a message; an id is hexadecimal, so it names nothing elsewhere."""
-        if not isinstance(message_id, str) or not _ID.fullmatch(message_id):
-            raise ValueError(f"{message_id!r} is no id of a message: 32 hexadecimal digits")
-        return self.folder / (message_id + ending)
+        return self.folder / (check_id(message_id) + ending)
 
     def _write(self, name: str, data: bytes) -> None:
         """Write a file in one step, readable by this user only."""
@@ -250,7 +246,7 @@ class Inbox:
             raise ValueError("its name is not that of a message")
         path = self.folder / name
         arrived = path.lstat().st_mtime_ns
-        return _parse(message_id, _read(path, MESSAGE_LIMIT)), arrived
+        return parse(message_id, _read(path, MESSAGE_LIMIT)), arrived
 
     def _set_aside(self, name: str, error: Exception) -> None:
         """Rename what is no message, and name it; a link is renamed, not what it points to."""
@@ -279,17 +275,45 @@ def _read(path: Path, limit: int) -> bytes:
     return data
 
 
-def _document(data: bytes) -> dict[str, Any]:
-    """Read a JSON object."""
+def compose(verb: str, body: Mapping[str, Any], ts: datetime) -> tuple[str, bytes]:
+    """Make a message of what somebody says: its id and its text; raises `BadMessage`."""
+    message = Message(
+        id=f"{time.time_ns():016x}{secrets.token_hex(8)}",
+        verb=verb,
+        op=str(body.get("op", "")),
+        seen=body.get("seen"),
+        arguments=dict(body.get("arguments") or {}),
+        actor=str(body.get("actor") or "operator"),
+        ts=ts,
+    )
+    try:
+        data = json.dumps({**asdict(message), "ts": message.ts.isoformat()}).encode("ascii")
+        parse(message.id, data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadMessage(verb, str(error)) from error
+    if len(data) > MESSAGE_LIMIT:
+        raise BadMessage(verb, f"it has {len(data):,} bytes, and the limit is {MESSAGE_LIMIT:,}")
+    return message.id, data
+
+
+def check_id(message_id: str) -> str:
+    """Refuse what is no id of a message; raises `ValueError`."""
+    if not isinstance(message_id, str) or not _ID.fullmatch(message_id):
+        raise ValueError(f"{message_id!r} is no id of a message: 32 hexadecimal digits")
+    return message_id
+
+
+def document(data: bytes) -> dict[str, Any]:
+    """Read a JSON object; raises `ValueError`."""
     found = json.loads(data)
     if not isinstance(found, dict):
         raise ValueError(f"it is a JSON {type(found).__name__}, no object")
     return found
 
 
-def _parse(message_id: str, data: bytes) -> Message:
-    """Read a message, and check each of its fields."""
-    found = _document(data)
+def parse(message_id: str, data: bytes) -> Message:
+    """Read a message, and check each of its fields; raises `ValueError`."""
+    found = document(data)
     seen, ts = found.get("seen"), datetime.fromisoformat(str(found.get("ts")))
     wrong = [
         name

@@ -17,7 +17,7 @@ from durable_nb.journal import columns, segments
 from durable_nb.journal.columns import OPERATION_COLUMNS, RUN_COLUMNS, prepare
 from durable_nb.journal.errors import MirrorSkipped, MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, check_name
-from durable_nb.journal.owner import Life, Role, probe
+from durable_nb.journal.owner import Holder, Life, Role, probe
 from durable_nb.journal.segments import MIRROR_FILE, SEALED, Sealed
 from durable_nb.journal.sql import queries
 from durable_nb.model.errors import BadName
@@ -158,7 +158,7 @@ def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None)
         tables.append(table)
         where, mirrored = str(folder), meta.get("status")
         if place_of is None:
-            status = standing(folder, mirrored)
+            status = standing(probe(folder), mirrored)
         else:
             place = place_of(folder.name)
             where, status = place.shown, place.standing(mirrored)
@@ -183,17 +183,16 @@ def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None)
         con.close()
 
 
-def standing(folder: Path, mirrored: str | None) -> str:
+def standing(holder: Holder | None, mirrored: str | None) -> str:
     """Tell where a run stands: its owner's process knows better than a mirror that lags.
 
     Parameters
     ----------
-    folder : Path
-        Of the run.
+    holder : Holder or None
+        Who has it.
     mirrored : str or None
         What the mirror says.
     """
-    holder = probe(folder)
     if holder is None or holder.life is Life.ELSEWHERE or holder.info.role != Role.RUNNER:
         return mirrored or "unknown"
     return str(RUN_STATUS[Kind.OPENED, holder.live])

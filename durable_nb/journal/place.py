@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 from durable_nb.journal import folder as folders
-from durable_nb.journal.errors import FoldersOnly, StoreNotSupported
+from durable_nb.journal.errors import FoldersOnly
 from durable_nb.journal.folder_place import FolderStore
 from durable_nb.values.text import Artifacts
 
@@ -307,6 +307,21 @@ class RunInbox(Protocol):
         """Answer a message, and remove it."""
         ...
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a message, where one can be told of; `True` as soon as one may be there.
+
+        For one thread of the owner's.
+        """
+        ...
+
+    def wake(self) -> None:
+        """End what waits in `wait`, or the next such wait at once."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened; a late answer may still be given. Twice is harmless."""
+        ...
+
 
 #: A store, or how a person names one.
 StoreLike: TypeAlias = "str | os.PathLike[str] | Store"
@@ -328,8 +343,10 @@ def store_of(store: StoreLike | None = None) -> Store:
 
     Raises
     ------
-    StoreNotSupported
-        It is a database's address.
+    StoreUnreachable
+        It begins as a database's address, and is none.
+    ExtraMissing
+        It is one, and the extra is not installed; an `ImportError`.
     """
     if store is None:
         named = os.environ.get(folders.STORE_VARIABLE)
@@ -337,7 +354,9 @@ def store_of(store: StoreLike | None = None) -> Store:
             return FolderStore(folders.default_store(Path.cwd()))
         store = named
     if is_database(store):
-        raise StoreNotSupported
+        from durable_nb.journal.postgres.place import PostgresStore  # it brings the extra
+
+        return PostgresStore(store)
     if isinstance(store, str | os.PathLike):
         return FolderStore(Path(store).expanduser().resolve())
     return store

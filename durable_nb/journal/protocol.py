@@ -35,6 +35,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def trouble(self) -> str:
+        """What is in the way at this moment, such as a database that is waited for; or ""."""
+        ...
+
+    @property
     def lost(self) -> Loss | None:
         """What was acknowledged and is not there any more."""
         ...

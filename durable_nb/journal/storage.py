@@ -24,15 +24,17 @@ class Storage(Protocol):
         What reading raises where rows cannot be read as they are.
     advice, repair : str
         What to do about a failure, and about damage.
-    trouble : str
-        The last failure that cost no record.
     """
 
     failures: tuple[type[Exception], ...]
     damage: tuple[type[Exception], ...]
     advice: str
     repair: str
-    trouble: str
+
+    @property
+    def trouble(self) -> str:
+        """The last failure that cost no record."""
+        ...
 
     @property
     def is_full(self) -> bool:

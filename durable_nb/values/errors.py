@@ -61,7 +61,7 @@ class WaitingForClass(DurableError):
 
 
 class ArtifactMissing(DurableError):
-    """The bytes behind a recorded value are not in the artifact folder."""
+    """The bytes behind a recorded value are not among the artifacts of the run."""
 
     def __init__(self, sha256: str) -> None:
         super().__init__(sha256)
@@ -70,7 +70,7 @@ class ArtifactMissing(DurableError):
     def __str__(self) -> str:
         return (
             f"artifact {self.sha256[:12]}… is missing. The record that names it is intact, its "
-            "value is lost. Restore the artifact folder from a copy, or invalidate the operation."
+            "value is lost. Restore the run's artifacts from a copy, or invalidate the operation."
         )
 
 
@@ -84,7 +84,7 @@ class ArtifactDamaged(DurableError):
     def __str__(self) -> str:
         return (
             f"artifact {self.sha256[:12]}… is damaged: {self.reason}. It was not used. Restore "
-            "the artifact folder from a copy, or invalidate the operation."
+            "the run's artifacts from a copy, or invalidate the operation."
         )
 
 

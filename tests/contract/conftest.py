@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from support.child import Child
+from support.keeping import artifacts_of, inbox_of
+from support.places import KINDS, give_database
+from support.postgres import Cluster
 from support.postgres_fixtures import cluster, opened, place, store
 
 from durable_nb.journal.database import connect
+from durable_nb.journal.place import RunArtifacts, RunInbox
+from durable_nb.journal.postgres.sessions import looks
 
 __all__ = ["cluster", "kept", "opened", "place", "remove", "start", "store"]
 
@@ -33,6 +39,21 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "run")
     found: str = request.getfixturevalue("place")
     return found
+
+
+@pytest.fixture(params=KINDS)
+def kind(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Name a kind of store, of which there is a new one for the test."""
+    name: str = request.param
+    if name == "postgres":
+        monkeypatch.setenv("XDG_CACHE_HOME", "")  # put back after the test
+        made: Cluster = request.getfixturevalue("cluster")
+        give_database(tmp_path, made.new_database())
+    yield name
+    for look in looks():
+        look.close()
 
 
 @pytest.fixture
@@ -67,3 +88,17 @@ def remove(kept: str) -> Callable[[int], None]:
             )
 
     return harm
+
+
+@pytest.fixture
+def artifacts(kept: str) -> Iterator[Callable[[], RunArtifacts]]:
+    """Open what keeps the run's large values, until the end of the test."""
+    with contextlib.ExitStack() as opened:
+        yield lambda: opened.enter_context(contextlib.closing(artifacts_of(kept)))
+
+
+@pytest.fixture
+def inbox(kept: str) -> Iterator[Callable[..., RunInbox]]:
+    """Open the run's inbox, until the end of the test."""
+    with contextlib.ExitStack() as opened:
+        yield lambda *given: opened.enter_context(contextlib.closing(inbox_of(kept, *given)))

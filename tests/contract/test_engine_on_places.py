@@ -1,5 +1,6 @@
 """A whole life of a run in every kind of store: the engine knows no folder where it needs none."""
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from durable_nb.journal import Store
 from durable_nb.journal.errors import FoldersOnly
 from durable_nb.model.errors import RunHeld, RunMissing
 
+NOT_FOLDERS = pytest.mark.parametrize("kind", [k for k in KINDS if k != "folder"], indirect=True)
+
 #: What is asked of the files of a run, and how.
 ABOUT_FILES = {
     "verify": lambda store, _: dnb.verify("r", store=store),
@@ -29,13 +32,6 @@ ABOUT_FILES = {
 }
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """Name a kind of store."""
-    name: str = request.param
-    return name
-
-
 @pytest.fixture
 def store(kind: str, tmp_path: Path) -> Iterator[Store]:
     """Give a store of the kind; what is left open in it is closed."""
@@ -45,16 +41,16 @@ def store(kind: str, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def unseen(tmp_path: Path) -> Store:
+def unseen(kind: str, tmp_path: Path) -> Store:
     """Give a store that is no folder, with a run of one step."""
-    store = store_in("unseen", tmp_path)
+    store = store_in(kind, tmp_path)
     with dnb.run("r", store=store) as run:
         run.step("a", effect="none").call(lambda: 1)
     return store
 
 
 KILLED = """
-from support.places import store_in
+from support.places import KINDS, store_in
 
 with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     run.step("plan", effect="none").call(lambda: "x" * 200_000)
@@ -62,7 +58,7 @@ with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
 """
 
 HELD = """
-from support.places import store_in
+from support.places import KINDS, store_in
 
 with dnb.run("r", store=store_in(more[0], Path(more[1]), "another")) as run:
     try:
@@ -127,7 +123,7 @@ def test_the_command_line_shows_it(kind: str, store: Store, tmp_path: Path):
     assert look.taken_up(store, [row]) == []
     seen = look.picture(face, look.watched(face, "r"))
     assert seen.folder == store.place("r").shown
-    assert seen.open[0].line.endswith(f"--store {store.shown}")
+    assert seen.open[0].line.endswith(shlex.join(["--store", store.shown]))
     with look.reading(face, "r") as run:
         assert look.in_journal(run, "charge")["why"]
 
@@ -159,7 +155,9 @@ def test_an_owner_on_another_machine_goes_on_with_the_mirror_that_is_there(
             for n in range(steps):
                 run.step("a", key=n, effect="none").call(lambda: 1)
             run.publisher.publish()
-        view = store.place("r").view
+        place = store.place("r")
+        place.fetch()
+        view = place.view
         return {p.name: p.stat().st_mtime_ns for p in view.glob("operations-*.parquet")}
 
     before = go_on(7)
@@ -169,6 +167,7 @@ def test_an_owner_on_another_machine_goes_on_with_the_mirror_that_is_there(
     assert len(dnb.sql("SELECT * FROM operations", store=store)) == 8
 
 
+@NOT_FOLDERS
 @pytest.mark.parametrize("verb", ABOUT_FILES)
 def test_what_is_about_files_is_refused_where_there_are_none(
     unseen: Store, tmp_path: Path, verb: str
@@ -181,6 +180,7 @@ def test_what_is_about_files_is_refused_where_there_are_none(
     assert unseen.names() == ["r"]
 
 
+@NOT_FOLDERS
 def test_a_run_that_is_kept_elsewhere_is_forked_into_a_folder(unseen: Store, tmp_path: Path):
     """Only where the new run is to be has to be a folder."""
     forked = dnb.watch("r", store=unseen).fork("s", store=tmp_path / "here")

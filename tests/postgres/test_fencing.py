@@ -218,7 +218,7 @@ def test_a_lively_lease_is_not_taken_over(place, opened):
     """Heartbeats keep it for longer than it lasts; without them it is free after that time."""
     owned = opened(place, lease_s=2.0)
     owned.lease.start_heartbeat()
-    with pytest.raises(RunHeld, match="not taken over"):
+    with pytest.raises(RunHeld, match="open already"):
         opened(place, lease_s=2.0, wait=2.5)
     assert owned.lease.held
     assert owned.lease.trouble == ""

@@ -18,7 +18,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from supervisor.conftest import REPOSITORY, Desk
+from support.desk import REPOSITORY, Desk
 
 import durable_nb as dnb
 

@@ -85,6 +85,10 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
+    def until_ended(self) -> None:
+        """Wait for the end of the program itself, whatever it has started."""
+        self._process.wait(timeout=PATIENCE)
+
     def interrupt(self) -> None:
         """Press Ctrl-C: SIGINT to the program alone."""
         os.kill(self.pid, signal.SIGINT)

@@ -6,6 +6,7 @@ Its mirrors are copies in another folder, which have to be fetched and handed ba
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,19 +14,38 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from durable_nb.journal import FolderPlace, FolderStore, HeldLease, Holder, OwnerInfo, Store
+from durable_nb.journal import (
+    FolderPlace,
+    FolderStore,
+    HeldLease,
+    Holder,
+    OwnerInfo,
+    Store,
+    store_of,
+)
 from durable_nb.journal.place import ClosedJournal, RunArtifacts, RunInbox
 from durable_nb.journal.segments import MIRROR_FILE
 
 _MIRROR = "operations*.parquet"
 
-KINDS = ("folder", "unseen")
+KINDS = ("folder", "unseen", "postgres")
+
+#: In a folder: the address of the database that stands for the store in it.
+_URL = "url"
 
 
 def store_in(kind: str, folder: Path, machine: str = "this") -> Store:
     """Make a store of a kind, as a machine has it; what is kept is below the folder."""
+    if kind == "postgres":
+        os.environ["XDG_CACHE_HOME"] = str(folder / "copies" / machine)
+        return store_of((folder / _URL).read_text())
     inner = FolderStore(folder / "store")
     return inner if kind == "folder" else UnseenStore(inner, folder / "copies" / machine)
+
+
+def give_database(folder: Path, url: str) -> None:
+    """Say which database stands for the stores in a folder."""
+    (folder / _URL).write_text(url)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,20 @@ from __future__ import annotations
 from durable_nb.model.errors import DurableError
 
 
+class ExtraMissing(DurableError, ImportError):
+    """What talks to a database is not installed."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"a store in PostgreSQL needs psycopg, and it cannot be imported: {self.cause}. "
+            "Nothing was opened. Install the extra: pip install 'durable-nb[postgres]'"
+        )
+
+
 class StoreUnreachable(DurableError):
     """The database cannot be reached, or did not answer in time.
 

@@ -4,10 +4,17 @@ The system does not drop it with its holder, as it does with a lock: a lease who
 older than `Server.lease_s` may be taken over. What its holder does then is refused by the epoch,
 which is checked in the very statement that appends; a holder that only stood still learns of it
 there. Effects outside are not fenced by this.
+
+A killed kernel is not waited for on its own machine. Its session holds an advisory lock of the
+server, which is dropped with it: whoever finds that lock free and, on this boot of this machine,
+no such process any more, takes the lease at once. Neither alone would be enough: a live owner
+loses its session with its connection, and may be hidden in a container. An owner that is only
+stopped has both. Of another machine only the heartbeat tells.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -16,15 +23,15 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 
 from durable_nb.journal.lease import HEARTBEAT
-from durable_nb.journal.owner import Holder, Life, OwnerInfo, describe
+from durable_nb.journal.owner import Holder, Life, OwnerInfo, boot_id, describe, life_of
 from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.postgres.server import Server, is_lost
-from durable_nb.journal.postgres.sessions import Session
+from durable_nb.journal.postgres.sessions import Session, look_at
 from durable_nb.model.errors import RunHeld, StaleOwner
 
 _BEATS: Final = 4  # in a lease that is shorter than four of them
@@ -71,6 +78,8 @@ class PostgresLease:
         self._on_beat: Callable[[], Any] | None = None
         self._lost = self._released = False
         self._beaten = asked  # monotonic, when the last beat that came through was begun
+        self._owned = 0  # the connection that holds the lock of this owner
+        self._own()
 
     @classmethod
     def acquire(
@@ -104,7 +113,8 @@ class PostgresLease:
             while True:
                 asked = time.monotonic()
                 before = _seen(session, run)
-                epoch = _take(session, run, key, who)
+                dead = before.info.epoch if before and before.info and before.is_gone else None
+                epoch = _take(session, run, key, who, dead)
                 if epoch is not None:
                     break
                 if asked - begun >= wait:
@@ -117,7 +127,7 @@ class PostgresLease:
             session.drop()
             raise
         info = replace(who, pid=os.getpid(), epoch=epoch, opened=_ago(0), heartbeat=_ago(0))
-        previous = None if before is None else before[0]
+        previous = None if before is None else before.info
         return cls(session, run=run, key=key, info=info, previous=previous, asked=asked)
 
     @property
@@ -182,6 +192,7 @@ class PostgresLease:
                 self._lost = True
                 raise StaleOwner(self.run, whose(self._session, self.run, self.epoch))
             self._beaten = asked
+            self._own()
             self.info = replace(self.info, heartbeat=_ago(0))
         if self._on_beat is not None:
             self._on_beat()
@@ -235,6 +246,15 @@ class PostgresLease:
                 raise
         return self._session.run(name, given).rowcount == 1
 
+    def _own(self) -> None:
+        """Hold the lock that the server drops with this process, on a new connection once more."""
+        # where it cannot be had the lease is as good, and the next beat tries again
+        with contextlib.suppress(StoreUnreachable, psycopg.Error):
+            if self._owned != self._session.opened:
+                row = self._session.run("own", {"run": self.key, "epoch": self.epoch}).fetchone()
+                if row is not None and row[0]:
+                    self._owned = self._session.opened
+
     def _check_process(self) -> None:
         """Refuse in a forked child and after the release."""
         if os.getpid() != self._pid:
@@ -252,21 +272,19 @@ def probe(server: Server, run: str) -> Holder | None:
 def holders(server: Server, run: str | None = None) -> dict[str, Holder | None]:
     """Tell of all runs of a store, or of one, who holds them: by name; None if nobody does.
 
-    An owner lives as long as its heartbeat is younger than the lease, wherever it is.
+    An owner lives as long as its heartbeat is younger than the lease, wherever it is, unless it is
+    known to be gone.
     """
-    session = Session(server, "holders")
-    try:
-        found = session.run("holders", {"name": run}).fetchall()
-    except psycopg.Error as error:
-        raise StoreUnreachable(server.place, server.clean(str(error))) from None
-    finally:
-        session.drop()
-    told: dict[str, Holder | None] = {}
-    for name, *rest in found:
-        info, beat_age = _read(rest)
-        life = Life.LIVE if beat_age < server.lease_s else Life.CRASHED
-        told[name] = None if info is None or info.released else Holder(info, life)
-    return told
+    found = look_at(server).ask("holders", {"name": run})
+    return {name: _holder(server, _read(rest)) for name, *rest in found}
+
+
+def _holder(server: Server, seen: _Seen) -> Holder | None:
+    """Tell what a row says of a run's owner; None if it has none."""
+    if seen.info is None or seen.info.released:
+        return None
+    is_live = seen.beat < server.lease_s and not seen.is_gone
+    return Holder(seen.info, Life.LIVE if is_live else Life.CRASHED)
 
 
 def whose(session: Session, run: str, epoch: int) -> str:
@@ -275,15 +293,31 @@ def whose(session: Session, run: str, epoch: int) -> str:
         seen = _seen(session, run)
     except (StoreUnreachable, psycopg.Error):
         seen = None
-    if seen is None or seen[0] is None:
+    if seen is None or seen.info is None:
         return f"its lease of epoch {epoch} was taken over or given back."
-    if seen[0].released:
+    if seen.info.released:
         return f"its lease of epoch {epoch} was given back."
-    who = Holder(seen[0], Life.LIVE).who
-    return f"{who} has it under epoch {seen[0].epoch}; this process had epoch {epoch}."
+    who = Holder(seen.info, Life.LIVE).who
+    return f"{who} has it under epoch {seen.info.epoch}; this process had epoch {epoch}."
 
 
-_Seen = tuple[OwnerInfo | None, float]
+class _Seen(NamedTuple):
+    """The owner on record, the age of its heartbeat, and whether its session has its lock."""
+
+    info: OwnerInfo | None
+    beat: float
+    owned: bool
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process, on this boot of this machine, is not there any more."""
+        info = self.info
+        return info is not None and info.boot == boot_id() != "" and life_of(info) is Life.CRASHED
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is certain that it will do nothing more: see the module's docstring."""
+        return not self.owned and self.has_ended
 
 
 def _key(session: Session, run: str) -> int:
@@ -296,8 +330,10 @@ def _key(session: Session, run: str) -> int:
     return int(row[0])
 
 
-def _take(session: Session, run: str, key: int, who: OwnerInfo) -> int | None:
-    """Take the lease if it is free or late; None if it is neither.
+def _take(
+    session: Session, run: str, key: int, who: OwnerInfo, dead: int | None = None
+) -> int | None:
+    """Take the lease if it is free or late, or under the epoch of a dead owner; else None.
 
     If the answer is lost, the same is sent again: what came through the first time is told by the
     claim, as else this process would be kept out by itself.
@@ -305,6 +341,7 @@ def _take(session: Session, run: str, key: int, who: OwnerInfo) -> int | None:
     claim = secrets.token_hex(8)
     owner = _owner(replace(who, pid=os.getpid(), released=""), claim=claim)
     given = {"run": key, "owner": owner, "claim": claim, "lease_s": session.server.lease_s}
+    given["dead"] = dead
     try:
         try:
             row = session.run("take_lease", given).fetchone()
@@ -329,26 +366,32 @@ def _seen(session: Session, run: str) -> _Seen | None:
 
 def _read(row: Any) -> _Seen:
     """Make the owner of a row of `holders`; what its clock said is told by this machine's."""
-    epoch, owner, taken, beat, released = row
+    epoch, owner, taken, beat, released, owned = row
     info = OwnerInfo.of(owner)
     if info is None:
-        return None, beat
+        return _Seen(None, beat, owned)
     over = "" if released is None else _ago(released)
     told = {"epoch": epoch, "opened": _ago(taken), "heartbeat": _ago(beat), "released": over}
-    return replace(info, **told), beat
+    return _Seen(replace(info, **told), beat, owned)
 
 
 def _held(server: Server, run: str, seen: _Seen | None) -> RunHeld:
     """Say who has it, and when it may be taken over."""
-    if seen is None or seen[0] is None:
+    if seen is None or seen.info is None:
         who = "an owner that has not said who it is"
         return RunHeld(run, who, f"Try again in {server.lease_s:.0f} s.")
-    left = max(0.0, server.lease_s - seen[1])
+    left = max(0.0, server.lease_s - seen.beat)
+    if seen.has_ended:
+        who = f"{describe(seen.info)}, which has ended; what it started has its connection open"
+        return RunHeld(run, who, f"End that, or wait: the run is free {left:.0f} s from now.")
+    if seen.info.pid == os.getpid() and life_of(seen.info) is Life.LIVE:
+        advice = "This kernel has it open already: use that run object, or close it first."
+        return RunHeld(run, describe(seen.info), advice)
     advice = (
         "Close the run there (run.close()) or shut that kernel down; a live run is not taken over. "
         f"If it has died, the run is free {left:.0f} s from now."
     )
-    return RunHeld(run, describe(seen[0]), advice)
+    return RunHeld(run, describe(seen.info), advice)
 
 
 def _owner(info: OwnerInfo, **more: str) -> str:

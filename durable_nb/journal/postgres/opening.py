@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from durable_nb.journal.loading import FEW, Sorting
 from durable_nb.journal.pins import Loaded
 from durable_nb.journal.postgres.lease import PostgresLease
+from durable_nb.journal.postgres.patience import PATIENCE_S
 from durable_nb.journal.postgres.server import Server
 from durable_nb.journal.postgres.sessions import Session
 from durable_nb.journal.postgres.storage import PostgresStorage
@@ -15,9 +16,6 @@ from durable_nb.journal.records_journal import RecordsJournal
 from durable_nb.journal.rows import START, BadRow, RawRow, Row, chain_all, records_of
 from durable_nb.model.errors import JournalDamaged, RunMissing
 from durable_nb.model.records import Record
-
-#: Seconds for which an append waits for a server that is gone, such as one that starts again.
-PATIENCE_S = 30.0
 
 
 def _now() -> datetime:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.sql import queries
-
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-except ImportError as error:
-    raise ImportError(
-        f"a store in PostgreSQL needs psycopg, and it cannot be imported: {error}. "
-        'Install the extra: pip install "durable-nb[postgres]"'
-    ) from error
 
 #: Seconds without a heartbeat after which a run may be taken over.
 LEASE_S: Final = 60.0
@@ -137,7 +132,11 @@ def _ms(seconds: float) -> str:
 
 
 def _place(given: dict[str, Any]) -> str:
-    """Say where, in few words."""
-    user = f"{given['user']}@" if given.get("user") else ""
+    """Say where, in few words, and as an address that can be typed."""
+    user = f"{quote(given['user'])}@" if given.get("user") else ""
     port = f":{given['port']}" if given.get("port") else ""
-    return f"postgresql://{user}{given.get('host', '')}{port}/{given.get('dbname', '')}"
+    host, database = str(given.get("host", "")), quote(str(given.get("dbname", "")))
+    if host.startswith("/"):  # the folder of a socket
+        port = f"&port={given['port']}" if port else ""
+        return f"postgresql://{user}/{database}?host={quote(host)}{port}"
+    return f"postgresql://{user}{host}{port}/{database}"

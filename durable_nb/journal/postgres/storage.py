@@ -13,29 +13,21 @@ opening.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import psycopg
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
-from durable_nb.journal.interrupts import interrupt_waits
 from durable_nb.journal.postgres.errors import StoreRefused, StoreUnreachable
 from durable_nb.journal.postgres.lease import PostgresLease, whose
-from durable_nb.journal.postgres.server import is_lost
-from durable_nb.journal.postgres.sessions import Session
+from durable_nb.journal.postgres.patience import Patient
 from durable_nb.journal.records_journal import LATE
 from durable_nb.journal.rows import START, BadRow, RawRow, Row, chain
 from durable_nb.journal.storage import Foreign
 from durable_nb.model.errors import StaleOwner
 
-_T = TypeVar("_T")
-
 #: Rows that are read at a time.
 _PART: Final = 2048
-#: Most seconds between two tries.
-_PAUSE: Final = 1.0
 
 
 class PostgresStorage:
@@ -56,10 +48,14 @@ class PostgresStorage:
     is_full = False
 
     def __init__(self, lease: PostgresLease, patience_s: float) -> None:
-        self.trouble = ""
-        self._lease, self._patience_s = lease, patience_s
-        self._session = Session(lease.server, f"records {lease.run}")
-        self._user: int | None = None
+        self._lease = lease
+        self._insisting = Patient(lease.server, f"records {lease.run}", patience_s)
+        self._session = self._insisting.session
+
+    @property
+    def trouble(self) -> str:
+        """What it waits for."""
+        return self._insisting.trouble
 
     def commit(self, rows: Sequence[Row], before: bytes) -> None:
         """Append rows in one statement, which checks the epoch."""
@@ -159,62 +155,6 @@ class PostgresStorage:
         """Read rows; raises `StoreUnreachable`."""
         given["run"] = self._lease.key
         return self._insisting(lambda: self._session.run(name, given, binary=True).fetchall())
-
-    def _insisting(self, do: Callable[[], _T]) -> _T:
-        """Do it, again and again as long as the connection is lost and an interrupt can wait."""
-        me = threading.get_ident()
-        if self._user == me:
-            # a signal handler in the middle of a statement would wait for itself
-            cause = "it was asked from inside a statement of this very thread"
-            raise StoreRefused(self._lease.server.place, cause)
-        self._user = me
-        try:
-            try:
-                return do()
-            except (psycopg.Error, StoreUnreachable) as error:
-                if not is_lost(error):
-                    raise
-            return self._again(do)
-        except psycopg.Error as error:
-            server = self._lease.server
-            raise StoreRefused(server.place, server.clean(str(error))) from None
-        finally:
-            self._user = None
-
-    def _again(self, do: Callable[[], _T]) -> _T:
-        """Go on trying; what it waits for is kept in `trouble`."""
-        trying = Retrying(
-            retry=retry_if_exception(is_lost),
-            wait=wait_random_exponential(multiplier=0.05, max=_PAUSE),
-            stop=self._is_over,
-            before_sleep=self._waits,
-            reraise=True,
-        )
-        try:
-            done = trying(do)
-        except (psycopg.Error, StoreUnreachable) as error:
-            if not is_lost(error):
-                raise
-            raise self._unreachable(error) from None
-        self.trouble = ""
-        return done
-
-    def _is_over(self, state: RetryCallState) -> bool:
-        """Whether to give up."""
-        waited = state.seconds_since_start or 0.0
-        return waited >= self._patience_s or interrupt_waits()
-
-    def _waits(self, state: RetryCallState) -> None:
-        """Say what it waits for."""
-        error = state.outcome.exception() if state.outcome is not None else None
-        self.trouble = f"waits for the database: {self._unreachable(error).cause}"
-
-    def _unreachable(self, error: BaseException | None) -> StoreUnreachable:
-        """Give any failure as one that shows no secret."""
-        if isinstance(error, StoreUnreachable):
-            return error
-        server = self._lease.server
-        return StoreUnreachable(server.place, server.clean(str(error)))
 
 
 class _Batch:

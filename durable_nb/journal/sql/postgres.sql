@@ -70,6 +70,56 @@ INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_time
   FROM durable_nb.runs;
 INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM durable_nb.runs
 
+-- name: migration_3
+-- Large values, by the SHA-256 of their bytes in hexadecimal; a part is as long as a statement
+-- should be. Kept uncompressed: most are compressed already, and their length is told unread.
+CREATE TABLE durable_nb.artifacts (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, sha256 TEXT NOT NULL,
+    size BIGINT NOT NULL, parts INTEGER NOT NULL,
+    PRIMARY KEY (run, sha256)
+);
+CREATE TABLE durable_nb.artifact_parts (
+    run BIGINT NOT NULL, sha256 TEXT NOT NULL, part INTEGER NOT NULL, data BYTEA NOT NULL,
+    PRIMARY KEY (run, sha256, part),
+    FOREIGN KEY (run, sha256) REFERENCES durable_nb.artifacts ON DELETE CASCADE
+);
+ALTER TABLE durable_nb.artifact_parts ALTER COLUMN data SET STORAGE EXTERNAL
+
+-- name: migration_4
+-- What others say to a run's owner, until its answer is an hour old. `taker` is the owner that took
+-- it last: one that stood still answers nothing that the next owner has taken. `refused` is what is
+-- no message: it is named once and stays as it is.
+CREATE TABLE durable_nb.messages (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, id TEXT NOT NULL,
+    sent TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), body BYTEA NOT NULL,
+    taken TIMESTAMPTZ, taker TEXT, refused TIMESTAMPTZ,
+    answered TIMESTAMPTZ, answer BYTEA,
+    PRIMARY KEY (run, id)
+)
+
+-- name: migration_5
+-- The lock that an owner's session holds, whose name is a number; and whether it does. Mirrors:
+-- views and never evidence. `stamp` is the time of the file, in ns, by the clock of its owner;
+-- `seq` the last record that it shows.
+CREATE FUNCTION durable_nb.owner_lock(run BIGINT, epoch BIGINT) RETURNS BIGINT IMMUTABLE
+    LANGUAGE sql AS $$
+        SELECT pg_catalog.hashtextextended('durable_nb.owner ' || run || ' ' || epoch, 0)
+    $$;
+CREATE FUNCTION durable_nb.is_owned(run BIGINT, epoch BIGINT) RETURNS BOOLEAN STABLE
+    LANGUAGE sql AS $$
+        SELECT EXISTS (
+            SELECT FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+             WHERE k.locktype = 'advisory' AND d.datname = current_database()
+               AND k.objsubid = 1 AND k.granted
+               AND (k.classid::bigint << 32 | k.objid::bigint) = durable_nb.owner_lock(run, epoch))
+    $$;
+CREATE TABLE durable_nb.mirrors (
+    run BIGINT NOT NULL REFERENCES durable_nb.runs, name TEXT NOT NULL,
+    data BYTEA NOT NULL, stamp BIGINT NOT NULL, seq BIGINT NOT NULL,
+    published TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (run, name)
+)
+
 -- name: give_birth
 -- A run with a free lease, all or nothing; nothing if it is there.
 WITH born AS (
@@ -86,7 +136,8 @@ SELECT run FROM durable_nb.runs WHERE name = %(name)s
 -- name: take_lease
 -- One statement: of two that race the second waits for the row, sees `taken` as it is now, and
 -- changes nothing. (Of the heartbeat it would still see what it saw first: that alone would let it
--- through.) Only the server's clock counts. The epoch is above all that have written.
+-- through.) Only the server's clock counts, or the word of a machine that its own process is gone
+-- (`dead`), if the server has lost that process as well. The epoch is above all that have written.
 WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS limit), taken AS (
     UPDATE durable_nb.leases AS l
        SET epoch = 1 + greatest(l.epoch, (
@@ -95,7 +146,8 @@ WITH late AS (SELECT clock_timestamp() - make_interval(secs => %(lease_s)s) AS l
            owner = %(owner)s::jsonb, taken = clock_timestamp(), released = NULL
       FROM durable_nb.heartbeats AS h, late
      WHERE l.run = %(run)s AND h.run = l.run
-       AND (l.released IS NOT NULL OR (l.taken < late.limit AND h.beat < late.limit))
+       AND (l.released IS NOT NULL OR (l.taken < late.limit AND h.beat < late.limit)
+            OR (l.epoch = %(dead)s::bigint AND NOT durable_nb.is_owned(l.run, l.epoch)))
  RETURNING l.run, l.epoch
 ), beat AS (
     UPDATE durable_nb.heartbeats AS h SET epoch = taken.epoch, beat = clock_timestamp()
@@ -113,10 +165,15 @@ SELECT epoch FROM durable_nb.leases
 SELECT r.name, l.epoch, l.owner,
        extract(epoch FROM clock_timestamp() - l.taken)::float8,
        extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
-       extract(epoch FROM clock_timestamp() - l.released)::float8
+       extract(epoch FROM clock_timestamp() - l.released)::float8,
+       CASE WHEN l.released IS NULL THEN durable_nb.is_owned(l.run, l.epoch) ELSE false END
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
  WHERE %(name)s::text IS NULL OR r.name = %(name)s
  ORDER BY r.name
+
+-- name: own
+-- Of a session: the server drops it with the process. Whoever asks only looks at the list of locks.
+SELECT pg_try_advisory_lock(durable_nb.owner_lock(%(run)s, %(epoch)s))
 
 -- name: beat
 -- Touches no row that an append touches: the two never wait for each other.
@@ -131,6 +188,74 @@ UPDATE durable_nb.leases SET owner = %(owner)s::jsonb
 -- Free for anybody at once.
 UPDATE durable_nb.leases SET owner = %(owner)s::jsonb, released = clock_timestamp()
  WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL
+
+-- name: runs
+-- A run begins with its first record; what was set aside begins with a dot.
+SELECT r.name FROM durable_nb.runs r
+ WHERE r.name NOT LIKE '.%%' AND EXISTS (SELECT FROM durable_nb.records c WHERE c.run = r.run)
+ ORDER BY r.name
+
+-- name: standing
+-- How far a run and its mirror are: equal as long as there is nothing new.
+SELECT r.run, l.epoch, l.released IS NULL,
+       (SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = r.run),
+       m.seq, m.published
+  FROM durable_nb.runs r JOIN durable_nb.leases l USING (run)
+  LEFT JOIN durable_nb.mirrors m ON m.run = r.run AND m.name = 'operations.parquet'
+ WHERE r.name = %(name)s
+
+-- name: set_aside
+-- Under its lease: the name is free, and nothing is deleted.
+UPDATE durable_nb.runs r SET name = '.' || r.name || '.old-' || r.run
+  FROM durable_nb.leases l
+ WHERE r.run = %(run)s AND l.run = r.run AND l.epoch = %(epoch)s AND l.released IS NULL
+
+-- name: mirror_stamps
+-- What there is of all mirrors.
+SELECT r.name, m.name, m.stamp FROM durable_nb.mirrors m JOIN durable_nb.runs r USING (run)
+
+-- name: own_stamps
+-- What there is of one.
+SELECT name, stamp FROM durable_nb.mirrors WHERE run = %(run)s
+
+-- name: mirror_files
+-- In one statement, so that they belong together; without the bytes of those that are had.
+SELECT m.name, m.stamp,
+       CASE WHEN NOT EXISTS (
+                SELECT FROM unnest(%(names)s::text[], %(stamps)s::bigint[]) AS had(name, stamp)
+                 WHERE had.name = m.name AND had.stamp = m.stamp) THEN m.data END
+  FROM durable_nb.mirrors m JOIN durable_nb.runs r USING (run) WHERE r.name = %(name)s
+
+-- name: publish
+-- Guarded as an append is: an owner that was succeeded does not hide what its successor shows.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+), gone AS (
+    DELETE FROM durable_nb.mirrors m USING held
+     WHERE m.run = %(run)s AND m.name <> ALL(%(all)s::text[])
+)
+INSERT INTO durable_nb.mirrors AS m (run, name, data, stamp, seq)
+SELECT %(run)s, n.name, n.data, n.stamp, coalesce(%(seq)s::bigint, (
+           SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = %(run)s))
+  FROM held, unnest(%(names)s::text[], %(files)b::bytea[], %(stamps)s::bigint[])
+             AS n(name, data, stamp)
+    ON CONFLICT (run, name) DO UPDATE
+   SET data = excluded.data, stamp = excluded.stamp, seq = excluded.seq,
+       published = clock_timestamp()
+
+-- name: claim
+-- Of a supervisor's session: the server drops it with the process.
+SELECT pg_try_advisory_lock(hashtextextended('durable_nb.supervisor ' || %(name)s, 0))
+
+-- name: claimant
+-- Which session has it; another user's says nothing of itself.
+SELECT a.application_name
+  FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+  JOIN pg_catalog.pg_stat_activity a USING (pid)
+ WHERE k.locktype = 'advisory' AND d.datname = current_database() AND k.objsubid = 1 AND k.granted
+   AND (k.classid::bigint << 32 | k.objid::bigint)
+       = hashtextextended('durable_nb.supervisor ' || %(name)s, 0)
 
 -- name: append
 -- Guarded: nothing is inserted once another owner has raised the epoch. FOR SHARE waits for a
@@ -171,3 +296,110 @@ SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
 -- Single rows, read again.
 SELECT seq, op, kind, ts, epoch, body FROM durable_nb.records
  WHERE run = %(run)s AND seq = ANY(%(seqs)s)
+
+-- name: begin
+-- Of several statements that count as one.
+BEGIN
+
+-- name: commit
+-- On disk once this is answered.
+COMMIT
+
+-- name: put_artifact
+-- What was there under the digest was damaged, or is the same; the row is locked to the end, so two
+-- that put the same are one after the other.
+WITH kept AS (
+    INSERT INTO durable_nb.artifacts (run, sha256, size, parts)
+    VALUES (%(run)s, %(sha256)s, %(size)s, %(parts)s)
+    ON CONFLICT (run, sha256) DO UPDATE SET size = EXCLUDED.size, parts = EXCLUDED.parts
+)
+DELETE FROM durable_nb.artifact_parts
+ WHERE run = %(run)s AND sha256 = %(sha256)s AND part >= %(parts)s
+
+-- name: put_part
+-- Its artifact's row is there and locked.
+INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
+VALUES (%(run)s, %(sha256)s, %(part)s, %(data)b)
+ON CONFLICT (run, sha256, part) DO UPDATE SET data = EXCLUDED.data
+
+-- name: artifact_digests
+-- What is there, without its bytes being sent; no row if there is no such artifact.
+SELECT a.size, a.parts, p.part, sha256(p.data)
+  FROM durable_nb.artifacts a LEFT JOIN durable_nb.artifact_parts p USING (run, sha256)
+ WHERE a.run = %(run)s AND a.sha256 = %(sha256)s ORDER BY p.part
+
+-- name: artifact_part
+-- One part, and how many there should be; no row if there is no such artifact.
+SELECT a.parts, p.data
+  FROM durable_nb.artifacts a
+  LEFT JOIN durable_nb.artifact_parts p
+    ON p.run = a.run AND p.sha256 = a.sha256 AND p.part = %(part)s
+ WHERE a.run = %(run)s AND a.sha256 = %(sha256)s
+
+-- name: artifacts_whole
+-- Those that are there in their full size; the length of a part is known without reading it.
+SELECT n.sha256, n.size
+  FROM unnest(%(sha256s)s::text[], %(sizes)s::bigint[]) AS n(sha256, size)
+  JOIN durable_nb.artifacts a ON a.run = %(run)s AND a.sha256 = n.sha256 AND a.size = n.size
+ WHERE (a.size, a.parts) = (
+           SELECT coalesce(sum(octet_length(p.data)), 0), count(*)
+             FROM durable_nb.artifact_parts p WHERE p.run = a.run AND p.sha256 = a.sha256)
+
+-- name: send_message
+-- Sent again after a lost answer it is there once. Whoever listens hears of it at the commit.
+WITH sent AS (
+    INSERT INTO durable_nb.messages (run, id, body) VALUES (%(run)s, %(id)s, %(body)b)
+    ON CONFLICT DO NOTHING RETURNING run
+)
+SELECT pg_notify(%(channel)s, '') FROM sent
+
+-- name: withdraw_message
+-- Only what nobody has taken: of a withdrawal and a taking one waits for the other, looks again and
+-- changes nothing. Also tells whether it was there at all, for one that is sent again.
+WITH gone AS (
+    DELETE FROM durable_nb.messages
+     WHERE run = %(run)s AND id = %(id)s
+       AND taken IS NULL AND answered IS NULL AND refused IS NULL RETURNING id
+)
+SELECT EXISTS (SELECT FROM gone),
+       EXISTS (SELECT FROM durable_nb.messages WHERE run = %(run)s AND id = %(id)s)
+
+-- name: take_message
+-- What an owner that is gone had taken is taken again.
+UPDATE durable_nb.messages SET taken = clock_timestamp(), taker = %(taker)s
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND refused IS NULL
+
+-- name: put_message_back
+-- For the next owner, unless it has it already.
+UPDATE durable_nb.messages SET taken = NULL, taker = NULL
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND taker = %(taker)s
+
+-- name: answer_message
+-- In the place of the message, in one step. Not if another owner has taken it meanwhile.
+WITH done AS (
+    UPDATE durable_nb.messages
+       SET answer = %(answer)b, answered = clock_timestamp(), body = ''
+     WHERE run = %(run)s AND id = %(id)s AND answered IS NULL
+       AND (taker IS NULL OR taker = %(taker)s) RETURNING id
+)
+SELECT pg_notify(%(channel)s, id) FROM done
+
+-- name: answer_of
+-- Of one that is too long only its length is sent.
+SELECT octet_length(answer), CASE WHEN octet_length(answer) <= %(limit)s THEN answer END
+  FROM durable_nb.messages WHERE run = %(run)s AND id = %(id)s AND answered IS NOT NULL
+
+-- name: pending_messages
+-- In order of arrival, by the server's clock. Old answers are removed on the way.
+WITH old AS (
+    DELETE FROM durable_nb.messages
+     WHERE run = %(run)s AND answered < clock_timestamp() - make_interval(secs => %(kept_s)s)
+)
+SELECT id, octet_length(body), CASE WHEN octet_length(body) <= %(limit)s THEN body END
+  FROM durable_nb.messages
+ WHERE run = %(run)s AND answered IS NULL AND refused IS NULL ORDER BY sent, id
+
+-- name: refuse_message
+-- What is no message is kept for a person to look at, and not read again.
+UPDATE durable_nb.messages SET refused = clock_timestamp()
+ WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND refused IS NULL

@@ -288,6 +288,17 @@ def test_nothing_is_applied_after_the_end(run: Any) -> None:
     assert f"durable_nb inbox {run.name}" not in names
 
 
+def test_closing_does_not_wait_for_the_next_look(run: Any) -> None:
+    """Whoever watches is woken, also if that comes before it begins to wait."""
+    for pause in (0, 0.1):
+        watcher = owner.Watcher(run, every=60)
+        watcher.start()
+        time.sleep(pause)
+        begun = time.monotonic()
+        watcher.stop()
+        assert time.monotonic() - begun < 1
+
+
 # -- from another process ----------------------------------------------------------------------
 
 KILLED = """\
