@@ -295,6 +295,30 @@ def test_a_message_that_came_between_two_waits_is_not_missed(inbox):
     assert not owner.wait(0)
 
 
+def test_what_another_thread_got_wakes_whoever_waits(inbox):
+    """A notification may come with the answer of somebody else's statement."""
+    owner = inbox()
+    owner.wait(0)
+    timer = threading.Timer(0.1, owner._listener._hear, [""])
+    timer.start()
+    begun = time.monotonic()
+    assert owner.wait(10)
+    assert time.monotonic() - begun < 0.5
+    timer.join()
+
+
+def test_a_late_answer_leaves_no_connection_behind(place, inbox):
+    """After closing, each statement has one for itself alone."""
+    url, _, name = place.partition(" ")
+    box = inbox()
+    sent = box.send("reconcile", BODY)
+    box.take(sent)
+    assert len(inboxes(url, name)) == 1
+    box.close()
+    box.answer(sent, {"ok": True})
+    assert eventually(lambda: not inboxes(url, name))
+
+
 def test_whoever_waits_hears_again_after_its_connection_was_lost(store, key, inbox):
     """It ends that wait in its time, and the next one begins with a look."""
     sender, owner = inbox(), inbox()
