@@ -13,6 +13,7 @@ from support.folders import stored, tree
 import durable_nb as dnb
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.recovery import doubt as doubt_of
+from durable_nb.journal.errors import FoldersOnly
 from durable_nb.model.errors import OwnerRefused
 
 
@@ -367,7 +368,7 @@ def test_a_fork_may_go_to_another_store(open_run, sent, tmp_path):
     with open_run("r") as run:
         agent(run, sent)
         done = run.fork("r", at="mail", store=tmp_path / "other")
-        with pytest.raises(ValueError, match="Postgres"):
+        with pytest.raises(FoldersOnly, match="fork"):
             run.fork("s", store="postgresql://host/db")
     assert f'store="{tmp_path / "other"}"' in str(done)
     with dnb.run("r", store=tmp_path / "other") as other:

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 import durable_nb as dnb
+from durable_nb.model.errors import DurableError
 
 
 @pytest.mark.parametrize(
@@ -109,11 +110,11 @@ def test_the_store_is_found_by_variable_else_upwards(tmp_path, monkeypatch):
         assert run.folder.parent == tmp_path / "named"
 
 
-def test_a_postgres_store_is_refused_and_not_made_a_folder(tmp_path, monkeypatch):
+def test_a_database_that_is_not_there_is_not_made_a_folder(tmp_path, monkeypatch):
     """A store never silently falls back to another."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="Postgres"):
-        dnb.open_run("r", store="postgresql://localhost/x")
+    with pytest.raises(DurableError, match="cannot be reached"):
+        dnb.open_run("r", store="postgresql://127.0.0.1:1/x")
     assert list(tmp_path.iterdir()) == []
 
 
