@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from durable_nb.engine import listing
 from durable_nb.engine.run import Run
-from durable_nb.engine.store import open_run
-from durable_nb.engine.trajectory import QUIET
 from durable_nb.fleet.errors import NotebookUnusable
 from durable_nb.fleet.kernels import Stop
 from durable_nb.fleet.notebooks import Submitted
-from durable_nb.fleet.supervising import RESTARTS, output_of, stopping, submitted_in
+from durable_nb.fleet.supervising import RESTARTS, looking, output_of, stopping, submitted_in
 from durable_nb.fleet.supervisor import End, Supervised, Supervisor, for_a_person
 from durable_nb.journal import Store, StoreLike, store_of
 from durable_nb.journal.owner import Role
@@ -141,18 +138,8 @@ class Many:
             return Supervised(name, End.FAILED, why=str(problem))
 
     def _look(self, name: str) -> Submitted | Supervised:
-        """Give what a run executes, or why it is not taken up.
-
-        Whoever is about to supervise a run has claimed it first, so that nobody who only reads it
-        stands in the way of its kernels.
-        """
-        exists = name in self.root.names()
-        with (
-            self.root.claimed(name) if exists else nullcontext(),
-            open_run(
-                name, store=self.root, must_exist=True, role="reader", surroundings=QUIET
-            ) as run,
-        ):
+        """Give what a run executes, or why it is not taken up."""
+        with looking(name, self.root) as run:
             status, submitted = RunStatus(run.status()), submitted_in(run)
             asked, waits = for_a_person(run, next_kernel=False), _waits(run)
         if status not in _LEFT:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,8 +111,27 @@ def resume(
 
 def recorded(run: str, store: Store) -> Submitted:
     """Give what a run executes, as it is on record; raises `NotebookUnusable` if nothing is."""
-    with open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held:
+    with looking(run, store) as held:
         return submitted_in(held)
+
+
+@contextmanager
+def looking(run: str, store: Store) -> Iterator[Run]:
+    """Hold a run just to look at it, before it is supervised.
+
+    It is claimed first, so that nobody who only reads it stands in the way of its kernels, and so
+    that whoever supervises it is named.
+
+    Raises
+    ------
+    RunHeld, RunMissing
+    """
+    exists = run in store.names()
+    with (
+        store.claimed(run) if exists else nullcontext(),
+        open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held,
+    ):
+        yield held
 
 
 def submitted_in(run: Run) -> Submitted:
