@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from durable_nb.journal.head import Head
+from durable_nb.journal.heartbeat import HEARTBEAT, Heartbeat
 from durable_nb.journal.owner import (
     LOCK_FILE,
     Life,
@@ -26,10 +27,6 @@ from durable_nb.journal.owner import (
 )
 from durable_nb.model.errors import JournalUnwritable, RunHeld
 
-#: Seconds between heartbeats.
-HEARTBEAT: Final = 5.0
-#: Seconds to the first one: long enough that a short script never pays for it.
-_FIRST: Final = 0.2
 _RETRY: Final = 0.05
 
 _held: weakref.WeakSet[Lease] = weakref.WeakSet()
@@ -68,8 +65,7 @@ class Lease:
         self.trouble = ""
         self._fd, self._pid, self._clock = fd, os.getpid(), clock
         self._lock = threading.RLock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._heart = Heartbeat(run, self.beat, self._note)
         self._head: Head | None = None
         self._on_beat: Callable[[], Any] | None = None
         _held.add(self)
@@ -171,11 +167,7 @@ class Lease:
             Seconds.
         """
         self._head, self._on_beat = head, on_beat
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, args=(every,), name=f"durable_nb lease {self.run}", daemon=True
-            )
-            self._thread.start()
+        self._heart.start(every)
 
     def beat(self) -> None:
         """Do one heartbeat now."""
@@ -192,9 +184,7 @@ class Lease:
         """Mark the run as released and unlock it; twice is harmless."""
         if os.getpid() != self._pid:
             return  # a fork child: the parent has it
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=HEARTBEAT)
+        self._heart.stop()
         with self._lock:
             if self._fd < 0:
                 return
@@ -215,15 +205,8 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _run(self, every: float) -> None:
-        """Beat until released; the first time soon, so that others can see what was opened."""
-        pause = min(every, _FIRST)
-        while not self._stop.wait(pause):
-            pause = every
-            try:
-                self.beat()
-            except Exception as error:
-                self.trouble = f"heartbeat: {type(error).__name__}: {error}"
+    def _note(self, trouble: str) -> None:
+        self.trouble = trouble
 
     def _check_process(self) -> None:
         """Refuse in a forked child and after the release."""

@@ -222,7 +222,7 @@ def test_a_lively_lease_is_not_taken_over(place, opened):
         opened(place, lease_s=2.0, wait=2.5)
     assert owned.lease.held
     assert owned.lease.trouble == ""
-    owned.lease._stop.set()
+    owned.lease._heart.stop()
     assert opened(place, lease_s=2.0, wait=9).journal.epoch == 2
     assert not owned.lease.held
 

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from durable_nb.journal.lease import HEARTBEAT
+from durable_nb.journal.heartbeat import HEARTBEAT, Heartbeat
 from durable_nb.journal.owner import Holder, Life, OwnerInfo, boot_id, describe, life_of
 from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.postgres.server import Server, is_lost
@@ -35,7 +35,6 @@ from durable_nb.journal.postgres.sessions import Session, look_at
 from durable_nb.model.errors import RunHeld, StaleOwner
 
 _BEATS: Final = 4  # in a lease that is shorter than four of them
-_FIRST: Final = 0.2
 _RETRY: Final = 0.25
 
 
@@ -73,8 +72,7 @@ class PostgresLease:
         self.trouble = ""
         self._session, self._pid = session, os.getpid()
         self._lock = threading.RLock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._heart = Heartbeat(run, self.beat, self._note)
         self._on_beat: Callable[[], Any] | None = None
         self._lost = self._released = False
         self._beaten = asked  # monotonic, when the last beat that came through was begun
@@ -174,12 +172,7 @@ class PostgresLease:
             Seconds; less if the lease is short.
         """
         self._on_beat = on_beat
-        if self._thread is None:
-            pause = min(every, self.server.lease_s / _BEATS)
-            self._thread = threading.Thread(
-                target=self._run, args=(pause,), name=f"durable_nb lease {self.run}", daemon=True
-            )
-            self._thread.start()
+        self._heart.start(min(every, self.server.lease_s / _BEATS))
 
     def beat(self) -> None:
         """Do one heartbeat now; raises `StaleOwner` if the run has another owner."""
@@ -193,7 +186,7 @@ class PostgresLease:
                 raise StaleOwner(self.run, whose(self._session, self.run, self.epoch))
             self._beaten = asked
             self._own()
-            self.info = replace(self.info, heartbeat=_ago(0))
+            self.info, self.trouble = replace(self.info, heartbeat=_ago(0)), ""
         if self._on_beat is not None:
             self._on_beat()
 
@@ -201,9 +194,7 @@ class PostgresLease:
         """Free the run for anybody; twice is harmless, and so is a server that is gone."""
         if os.getpid() != self._pid:
             return  # a fork child: the parent has it
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=HEARTBEAT)
+        self._heart.stop()
         with self._lock:
             if self._released:
                 return
@@ -222,19 +213,8 @@ class PostgresLease:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _run(self, every: float) -> None:
-        """Beat until released or lost."""
-        pause = min(every, _FIRST)
-        while not self._stop.wait(pause):
-            pause = every
-            try:
-                self.beat()
-                self.trouble = ""
-            except StaleOwner as error:
-                self.trouble = f"heartbeat: {error.why}"
-                return
-            except Exception as error:
-                self.trouble = f"heartbeat: {type(error).__name__}: {error}"
+    def _note(self, trouble: str) -> None:
+        self.trouble = trouble
 
     def _send(self, name: str, **given: Any) -> bool:
         """Send a statement about this lease, once more if its connection was lost meanwhile."""
