@@ -37,6 +37,8 @@ _MACHINE: Final = (
     "Is a directory",
 )
 _ROUNDS: Final = 8
+#: Bytes of the three headers that DuckDB writes one after the other as it makes a file.
+_HEADERS: Final = 3 * 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,18 @@ def refuse_foreign(run: str, path: Path, error: Exception) -> None:
         ) from error
     if isinstance(error, duckdb.Error) and any(known in text for known in _MACHINE):
         raise JournalUnwritable(run, text) from error
+
+
+def is_unborn(path: Path) -> bool:
+    """Whether who made this file was killed before DuckDB had written its headers.
+
+    It never held a record: the tables come after the headers, over the write-ahead file. Whether
+    records are missing is for the head to say.
+    """
+    try:
+        return path.stat().st_size < _HEADERS and not _wal(path).exists()
+    except OSError:
+        return False
 
 
 def copy_aside(path: Path, why: str) -> Recovery:

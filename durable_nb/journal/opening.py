@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from durable_nb.journal.damage import Recovery, copy_aside, recover, refuse_foreign
+from durable_nb.journal.damage import Recovery, copy_aside, is_unborn, recover, refuse_foreign
 from durable_nb.journal.duckdb_journal import DuckDBJournal
 from durable_nb.journal.head import Head, HeadState
 from durable_nb.journal.rows import START, BadRow
@@ -62,6 +62,8 @@ def open_journal(
         head.write(HeadState(0, START))
         head.sync()
     state = None if head is None else head.read()
+    if state is not None and state.seq == 0 and is_unborn(path):
+        path.unlink()
     try:
         found = open_tables(path, run, state, whole=whole)
     except (duckdb.Error, BadRow) as error:

@@ -18,7 +18,10 @@ import duckdb
 import pytest
 
 from durable_nb.journal import Head, open_journal
+from durable_nb.journal.head import HeadState
 from durable_nb.model.errors import JournalDamaged
+from durable_nb.model.outcomes import Kind
+from durable_nb.model.records import Draft
 
 
 class Written(NamedTuple):
@@ -197,3 +200,33 @@ def test_a_sector_that_never_reached_the_disk_hides_no_record(written, house, sc
         for at in range(0, len(whole), 512)
     }
     assert found >= {"whole", "refused"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 8192, 12287])
+def test_a_file_whose_maker_was_killed_before_its_headers_were_written_is_made_anew(tmp_path, size):
+    """Nothing was in it, and the head says so: there is no damage to speak of."""
+    _unborn(tmp_path, size)
+    with closing(Head(tmp_path / "head")) as head:
+        journal = open_journal(tmp_path / "journal.duckdb", run="r", head=head)
+    assert (journal.lost, journal.recovered, list(journal.load())) == (None, None, [])
+    journal.append([Draft("s#1", Kind.COMPLETED, {})])
+    journal.close()
+    assert not list(tmp_path.glob("damaged-*"))
+
+
+def test_a_file_cut_down_to_less_than_its_headers_is_damage_if_the_head_knows_records(tmp_path):
+    """The same file, and the head at record 1: a record is gone."""
+    _unborn(tmp_path, 4096)
+    with closing(Head(tmp_path / "head")) as head:
+        head.write(HeadState(1, b"\1" * 16))
+        with pytest.raises(JournalDamaged):
+            open_journal(tmp_path / "journal.duckdb", run="r", head=head)
+    assert (tmp_path / "damaged-1" / "journal.duckdb").stat().st_size == 4096
+
+
+def _unborn(folder: Path, size: int) -> None:
+    """Leave what a kill leaves, so many bytes into the making of a journal's file."""
+    with closing(Head(folder / "head")) as head:
+        open_journal(folder / "journal.duckdb", run="r", head=head).close()
+    made = (folder / "journal.duckdb").read_bytes()
+    (folder / "journal.duckdb").write_bytes(made[:size])
