@@ -81,8 +81,10 @@ if TYPE_CHECKING:
     from durable_nb.engine.verify import verify
     from durable_nb.fleet.errors import CrashLoop, NotebookUnusable, RunTaken
     from durable_nb.fleet.many import resume_all
+    from durable_nb.fleet.submitting import fleet_runs, submit
     from durable_nb.fleet.supervising import resume, supervise
     from durable_nb.fleet.supervisor import Supervised
+    from durable_nb.fleet.worker import work
 
 __version__ = "0.1.0"
 
@@ -96,8 +98,10 @@ _LATER: Final = {
     "engine.verify": ("verify",),
     "fleet.errors": ("CrashLoop", "NotebookUnusable", "RunTaken"),
     "fleet.many": ("resume_all",),
+    "fleet.submitting": ("fleet_runs", "submit"),
     "fleet.supervising": ("resume", "supervise"),
     "fleet.supervisor": ("Supervised",),
+    "fleet.worker": ("work",),
 }
 
 
@@ -354,6 +358,7 @@ __all__ = [
     "current_operation",
     "current_run",
     "export_run",
+    "fleet_runs",
     "gc",
     "http_rejected",
     "import_run",
@@ -367,8 +372,10 @@ __all__ = [
     "runs",
     "sql",
     "step",
+    "submit",
     "supervise",
     "unload_ipython_extension",
     "verify",
     "watch",
+    "work",
 ]

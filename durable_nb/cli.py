@@ -12,6 +12,7 @@ from durable_nb import __version__
 from durable_nb.engine import listing
 from durable_nb.faces import (
     deciding,
+    fleet,
     forking,
     judging,
     keeping,
@@ -165,6 +166,7 @@ def sql(face: Face, query: str) -> int:
 
 for _verb in (
     *running.VERBS,
+    *fleet.VERBS,
     *reporting.VERBS,
     *judging.VERBS,
     *deciding.VERBS,

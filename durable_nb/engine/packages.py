@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 #: How many differences one line lists.
@@ -30,9 +30,26 @@ def installed() -> dict[str, str]:
         for name in sorted(names):
             match = _FOLDER.match(name)
             if match is not None:
-                plain = re.sub(r"[-_.]+", "-", match["name"]).lower()
-                found.setdefault(plain, match["version"])
+                found.setdefault(_plain(match["name"]), match["version"])
     return {"python": platform.python_version(), **dict(sorted(found.items()))}
+
+
+def providing(modules: Iterable[str]) -> dict[str, str]:
+    """Give name to version of the packages that modules come from, and of Python.
+
+    Parameters
+    ----------
+    modules : iterable of str
+        Top-level names. One that no package provides, such as a file beside the notebook, is
+        left out.
+    """
+    from importlib import metadata  # reads all packages: only where that is asked
+
+    sources = metadata.packages_distributions()
+    names = {_plain(name) for module in modules for name in sources.get(module, ())}
+    known = installed()
+    found = {name: known[name] for name in sorted(names) if name in known}
+    return {"python": platform.python_version(), **found}
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -48,3 +65,7 @@ def in_a_line(found: list[str]) -> str:
     """Show the first few of them."""
     more = len(found) - _LISTED
     return ", ".join(found[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -80,7 +80,11 @@ class Face:
         """Tell the person something, once: never a part of the answer."""
         if text not in self._said:
             self._said.add(text)
-            self.err.print(Text(clean_lines(text)))
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Tell the person what has just happened, as often as it does."""
+        self.err.print(Text(clean_lines(text)))
 
     def surroundings(self) -> Surroundings:
         """Tell a run that it is in no notebook, and where its messages go."""

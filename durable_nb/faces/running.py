@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from durable_nb.fleet.supervisor import Supervised
 
 #: What stops it in order.
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 #: Last lines of what a cell showed, or of what a dead kernel wrote, that are told.
 _SHOWN: Final = 12
 #: By how a run ended.
@@ -35,7 +35,7 @@ _CODES: Final = {
 }
 
 
-def _needs_fleet() -> None:
+def needs_fleet() -> None:
     """Say what to install where nothing can execute a notebook."""
     try:
         import durable_nb.fleet  # noqa: F401
@@ -70,15 +70,15 @@ def run(
     Example:
       durable-nb run refunds.ipynb --run refunds-17 -p day=2026-03-01
     """
-    _needs_fleet()
+    needs_fleet()
     from durable_nb.fleet import supervising
     from durable_nb.fleet.kernels import Stop
     from durable_nb.fleet.notebooks import submit
 
     folders.check_name(name)
-    submitted = submit(notebook, dict(_parameter(text) for text in parameters))
+    submitted = submit(notebook, dict(parameter(text) for text in parameters))
     where, stop = output or supervising.output_of(submitted, name), Stop()
-    with supervising.stopping(stop, face.say, _SIGNALS):
+    with supervising.stopping(stop, face.say, SIGNALS):
         report = _supervised(face, name, submitted, where, restarts, stop)
     document = _document(face, report)
     if notify:
@@ -110,13 +110,13 @@ def resume(face: Face, name: str | None, every: bool, jobs: int, restarts: int) 
     """
     if bool(name) == every:
         raise click.UsageError("name a run, or say --all. Nothing was begun.")
-    _needs_fleet()
+    needs_fleet()
     from durable_nb.fleet import supervising
     from durable_nb.fleet.kernels import Stop
     from durable_nb.fleet.many import Many
 
     root, stop = store_of(face.store), Stop()
-    with supervising.stopping(stop, face.say, _SIGNALS):
+    with supervising.stopping(stop, face.say, SIGNALS):
         if name:
             submitted = supervising.recorded(name, root)
             output = supervising.output_of(submitted, name)
@@ -165,7 +165,8 @@ def _supervised(
         ).supervise()
 
 
-def _parameter(text: str) -> tuple[str, Any]:
+def parameter(text: str) -> tuple[str, Any]:
+    """Take `NAME=VALUE` apart."""
     from durable_nb.fleet.notebooks import value_of
 
     name, equals, value = text.partition("=")

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +54,7 @@ def differences(run: Run, submitted: Submitted, before: Submitted | None) -> lis
         now = packages_of(submitted)
         if differing := packages.differences(recorded, now):
             found.append(f"packages differ: {packages.in_a_line(differing)}")
-    return [*found, *_files(run, submitted.works_in)]
+    return [*found, *files_differing(run, submitted.works_in)]
 
 
 def refuse_homeless(submitted: Submitted) -> None:
@@ -107,14 +108,38 @@ def packages_of(submitted: Submitted) -> dict[str, str]:
     NotebookUnusable
         The kernel's interpreter has no durable_nb, or does not start. Nothing was begun.
     """
+    return in_kernel(submitted, _ASK, (), packages.installed)
+
+
+def in_kernel(
+    submitted: Submitted, code: str, given: Sequence[str], here: Callable[[], dict[str, str]]
+) -> dict[str, str]:
+    """Find out about packages where the kernel will run.
+
+    Parameters
+    ----------
+    submitted : Submitted
+        Whose kernel.
+    code : str
+        Prints the answer, as JSON.
+    given : sequence of str
+        Its arguments.
+    here : callable
+        Gives the same, where the kernel's interpreter is this one.
+
+    Raises
+    ------
+    NotebookUnusable
+        The kernel's interpreter has no durable_nb, or does not start. Nothing was begun.
+    """
     spec = KernelSpecManager().get_kernel_spec(submitted.kernel)
     program = spec.argv[0]
     if program in _THIS or os.path.realpath(program) == os.path.realpath(sys.executable):
-        return packages.installed()
+        return here()
     environment = {**os.environ, **spec.env}
     try:
         done = subprocess.run(
-            [program, "-c", _ASK],
+            [program, "-c", code, *given],
             capture_output=True, text=True, env=environment, timeout=_ASK_S, check=True,
         )  # fmt: skip
         found: dict[str, str] = json.loads(done.stdout)
@@ -149,7 +174,7 @@ def _sources(text: str) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def _files(run: Run, folder: Path) -> list[str]:
+def files_differing(run: Run, folder: Path) -> list[str]:
     """List the files that steps have declared and that hold nothing any step has seen or made."""
     known: dict[str, dict[str, str]] = defaultdict(dict)
     for facets in run.fold.known.values():

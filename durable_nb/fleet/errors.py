@@ -96,3 +96,31 @@ class RunTaken(DurableError):
             f"Nothing was begun. Choose another name; durable-nb resume {self.run} "
             "goes on with what is on record."
         )
+
+
+class AtWork(DurableError):
+    """A run of the fleet is being executed, so that it cannot be submitted again."""
+
+    def __init__(self, run: str, worker: str) -> None:
+        super().__init__(run, worker)
+        self.run, self.worker = run, worker
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run!r} is at work on {self.worker}. Nothing was changed. Let it come to "
+            f"its end, or stop it with: durable-nb pause {self.run}"
+        )
+
+
+class NotOfTheFleet(DurableError):
+    """A run was to be tried again that was never submitted."""
+
+    def __init__(self, run: str, where: str) -> None:
+        super().__init__(run, where)
+        self.run, self.where = run, where
+
+    def __str__(self) -> str:
+        return (
+            f"the fleet of {self.where} has no run {self.run!r}. Nothing was begun. Submit its "
+            f"notebook: durable-nb submit NOTEBOOK --run {self.run}"
+        )

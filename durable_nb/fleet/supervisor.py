@@ -23,6 +23,7 @@ from durable_nb.engine.watched import watch
 from durable_nb.fleet.deaths import how_it_ended, record_death
 from durable_nb.fleet.differences import (
     differences,
+    files_differing,
     refuse_another,
     refuse_homeless,
     refuse_unwritable,
@@ -54,6 +55,7 @@ class End(StrEnum):
     FINISHED = "finished"
     PERSON_NEEDED = "person needed"
     FAILED = "failed"
+    WAITING = "waiting"  #: for a timer or a signal, and nobody stays to wait
     BROKEN_OFF = "broken off"
     LEFT_ALONE = "left alone"  #: among many: somebody else has it, or it waits
 
@@ -67,7 +69,7 @@ class Supervised:
     run : str
         Its name.
     end : End
-        ``finished``, ``person needed``, ``failed``, ``broken off`` or ``left alone``.
+        ``finished``, ``person needed``, ``failed``, ``waiting``, ``broken off`` or ``left alone``.
     notebook : Path or None
         The executed notebook, if one was written.
     kernels : int
@@ -80,6 +82,14 @@ class Supervised:
         What waits for a person.
     lines : tuple of str
         What the cell that stopped it showed.
+    error : str
+        The class of what stopped it; "" if that was no error in a cell.
+    hopeless : bool
+        Whether it would fail again just so.
+    due : datetime or None
+        When what it waits for comes by itself; aware.
+    seq : int
+        The last record when it was judged.
     """
 
     run: str
@@ -90,6 +100,10 @@ class Supervised:
     questions: tuple[Question, ...] = ()
     lines: tuple[str, ...] = ()
     notebook: Path | None = None
+    error: str = ""
+    hopeless: bool = False
+    due: datetime | None = None
+    seq: int = 0
 
     def to_text(self) -> str:
         """Tell how it stands, and the Python lines that settle what waits for a person."""
@@ -145,6 +159,10 @@ class Supervisor:
         How long is waited for a kernel.
     again : bool
         Go through a finished run once more: what is recorded comes from the record.
+    stays : bool
+        Whether to stay until a timer or a signal has come, or to leave that to whoever asked.
+    strict : bool
+        Begin nothing where files that the run has seen are missing or differ.
     """
 
     run: str
@@ -158,6 +176,8 @@ class Supervisor:
     follow: Follow = UNSEEN
     limits: Limits = PATIENT
     again: bool = False
+    stays: bool = True
+    strict: bool = False
     _kernels: int = 0
     _deaths: int = 0
 
@@ -194,17 +214,24 @@ class Supervisor:
             refuse_homeless(self.submitted)
             refuse_another(self.run, before, self.submitted, status)
             found = differences(run, self.submitted, before)
+            lacking = files_differing(run, self.submitted.works_in) if self.strict else []
         if status == RunStatus.FINISHED and not self.again:
             return Supervised(self.run, End.FINISHED, why="it was finished before")
         for line in found:
             self.tell(line)
         if status == RunStatus.FINISHED:
             self.tell("it was finished before: what is on record is shown, and not done again")
-        return self._needs(asked) if asked else None
+        if asked:
+            return self._needs(asked, run.fold.last_seq)
+        if lacking:
+            return Supervised(self.run, End.FAILED, why="; ".join(lacking), hopeless=True)
+        return None
 
-    def _needs(self, asked: tuple[Question, ...], lines: tuple[str, ...] = ()) -> Supervised:
+    def _needs(
+        self, asked: tuple[Question, ...], seq: int, lines: tuple[str, ...] = ()
+    ) -> Supervised:
         return Supervised(
-            self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines
+            self.run, End.PERSON_NEEDED, why=asked[0].text, questions=asked, lines=lines, seq=seq
         )
 
     def _pass(self, plan: Path) -> Pass:
@@ -259,31 +286,30 @@ class Supervisor:
             if found.ending is Ending.FINISHED:
                 return Supervised(self.run, End.FAILED, why="the notebook opens no run")
             why = how_it_ended(found) if found.ending is Ending.DIED else f"{found.error} in a cell"
-            return Supervised(
-                self.run, End.FAILED, why=f"{why}, before a run was opened", lines=found.lines
-            )
+            why += ", before a run was opened"
+            return Supervised(self.run, End.FAILED, why=why, lines=found.lines, error=found.error)
         died = found.ending is Ending.DIED
         role = "operator" if died else "reader"
         with self._held(role) as run:
             loop = record_death(run, found, started) if died else None
             asked = for_a_person(run, next_kernel=died)
-            pending = [s for s in run.states() if s.is_pending]
+            pending, seq = [s for s in run.states() if s.is_pending], run.fold.last_seq
         if asked:
-            return self._needs(asked, found.lines)
+            return self._needs(asked, seq, found.lines)
         if found.ending is Ending.FINISHED:
             return Supervised(self.run, End.FINISHED)
         if died:
             return self._after_death(found, loop)
         if pending and found.error in _WAITING:
-            return self._wait(pending)
+            return self._wait(pending, seq)
         why = f"cell {found.cell} ended with {found.error}"
-        return Supervised(self.run, End.FAILED, why=why, lines=found.lines)
+        return Supervised(self.run, End.FAILED, why=why, lines=found.lines, error=found.error)
 
     def _after_death(self, found: Pass, loop: CrashLoop | None) -> Supervised | None:
         """Replace a kernel that died, unless one operation has ended several in a row."""
         if loop is not None:
             self._park(loop)
-            return Supervised(self.run, End.FAILED, why=str(loop))
+            return Supervised(self.run, End.FAILED, why=str(loop), hopeless=True)
         how = how_it_ended(found)
         if self._deaths > self.restarts:
             why = f"{self._deaths} kernels have died ({how}), and --restarts allows no more"
@@ -295,11 +321,14 @@ class Supervisor:
         """Leave the run as failed, with the reason on record."""
         self._held("runner").close(Kind.FAILED, why)
 
-    def _wait(self, pending: Sequence[OperationState]) -> Supervised | None:
+    def _wait(self, pending: Sequence[OperationState], seq: int) -> Supervised | None:
         """Wait for a timer or a signal, with no kernel."""
         names = {s.id for s in pending}
         due = [datetime.fromisoformat(s.intent["due"]) for s in pending if s.intent.get("due")]
         until = f" until {min(due):%Y-%m-%d %H:%M:%S} UTC" if due else ""
+        if not self.stays:
+            why = f"it waits for {', '.join(sorted(names))}{until}"
+            return Supervised(self.run, End.WAITING, why=why, due=min(due, default=None), seq=seq)
         self.tell(f"waiting{until}, with no kernel: {', '.join(sorted(names))}")
         while not self.stop.wanted.wait(_LOOK_S):
             if due and datetime.now(UTC) >= min(due):

@@ -48,6 +48,21 @@ class ArchiveRefused(DurableError):
         return f"{self.path} is not imported: {self.why}. Nothing was changed. {self.advice}"
 
 
+class DatabaseOnly(DurableError):
+    """What needs a database was asked of a store that is a folder."""
+
+    def __init__(self, verb: str, where: str) -> None:
+        super().__init__(verb, where)
+        self.verb, self.where = verb, where
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verb} needs a store in PostgreSQL, where several workers share runs, and "
+            f"{self.where} is a folder. Nothing was begun. Name one with --store postgresql://... "
+            "or DURABLE_STORE. On one machine, durable-nb run executes a notebook without a fleet."
+        )
+
+
 class FoldersOnly(DurableError):
     """What is by nature about files was asked of a run that is kept in a database."""
 

@@ -79,3 +79,18 @@ class StoreTooNew(DurableError):
             f"the store {self.place} has tables of version {self.found}; this package knows up to "
             f"{self.known}. Nothing was changed. Upgrade durable_nb to use this store."
         )
+
+
+class LeaseUnusable(DurableError):
+    """The environment says a lease that is none."""
+
+    def __init__(self, variable: str, said: str, least: float) -> None:
+        super().__init__(variable, said, least)
+        self.variable, self.said, self.least = variable, said, least
+
+    def __str__(self) -> str:
+        return (
+            f"{self.variable} is {self.said!r}, and has to be a number of seconds, at least "
+            f"{self.least:g}. Nothing was opened. Set it to the same number wherever this store is "
+            "used, or unset it: then it is 60."
+        )

@@ -17,7 +17,7 @@ from durable_nb.journal.postgres.server import Server, is_lost
 from durable_nb.journal.sql import queries
 
 #: Version of the tables that this code makes: one migration each, in `postgres.sql`.
-VERSION: Final = 5
+VERSION: Final = 6
 
 _GRANTS: Final = (
     "Have its administrator run: GRANT CREATE ON DATABASE {database} TO {user}, or make the schema "

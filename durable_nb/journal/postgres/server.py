@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -9,11 +12,14 @@ from urllib.parse import quote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from durable_nb.journal.postgres.errors import StoreUnreachable
+from durable_nb.journal.postgres.errors import LeaseUnusable, StoreUnreachable
 from durable_nb.journal.sql import queries
 
 #: Seconds without a heartbeat after which a run may be taken over.
 LEASE_S: Final = 60.0
+#: The variable that says another number, the same for all who use a store; and the least.
+LEASE_VARIABLE: Final = "DURABLE_LEASE_S"
+_LEAST_LEASE_S: Final = 2.0
 #: Beginnings of an address of PostgreSQL.
 SCHEMES: Final = ("postgresql://", "postgres://")
 
@@ -38,7 +44,7 @@ class Server:
     """
 
     url: str = field(repr=False)
-    lease_s: float = LEASE_S
+    lease_s: float = field(default_factory=lambda: lease_of(os.environ))
 
     @property
     def takeover_s(self) -> float:
@@ -60,18 +66,6 @@ class Server:
         takes_over : bool
             Whether it is one that takes leases: it waits longer for a lock.
         """
-        given = self._parameters()
-        name = f"durable_nb {purpose}".encode("ascii", "replace")[:_SHORT].decode()
-        ms = max(2000, int(self.lease_s * _STATEMENT * 1000))
-        defaults = {
-            "application_name": name,
-            "connect_timeout": str(_CONNECT_S),
-            "target_session_attrs": "read-write",
-            "keepalives_idle": "5",
-            "keepalives_interval": "2",
-            "keepalives_count": "3",
-            "tcp_user_timeout": str(ms),
-        }
         lock = _TAKEOVER if takes_over else _LOCK
         settings = {
             "statement": _ms(self.lease_s * (1.0 if takes_over else _STATEMENT)),
@@ -80,7 +74,7 @@ class Server:
         }
         con: psycopg.Connection[Any] | None = None
         try:
-            con = psycopg.connect(**{**defaults, **given}, autocommit=True)
+            con = psycopg.connect(**self.conninfo(purpose), autocommit=True)
             con.execute(queries("postgres")["settings"], settings)
         except psycopg.Error as error:
             if con is not None:
@@ -88,7 +82,28 @@ class Server:
             cause = self.clean(str(error))
         else:
             return con
-        raise StoreUnreachable(_place(given), cause)  # not in the `except`: no traceback shows more
+        raise StoreUnreachable(self.place, cause)  # not in the `except`: no traceback shows more
+
+    def conninfo(self, purpose: str) -> dict[str, Any]:
+        """Give what libpq is told; never to be shown.
+
+        Parameters
+        ----------
+        purpose : str
+            As for `connect`.
+        """
+        name = f"durable_nb {purpose}".encode("ascii", "replace")[:_SHORT].decode()
+        ms = max(2000, int(self.lease_s * _STATEMENT * 1000))
+        return {
+            "application_name": name,
+            "connect_timeout": str(_CONNECT_S),
+            "target_session_attrs": "read-write",
+            "keepalives_idle": "5",
+            "keepalives_interval": "2",
+            "keepalives_count": "3",
+            "tcp_user_timeout": str(ms),
+            **self._parameters(),
+        }
 
     def clean(self, text: str) -> str:
         """Give a text in one line, without the password if it should be in there."""
@@ -109,6 +124,26 @@ class Server:
             "in PostgreSQL",
             "what was given is no address of one, such as postgresql://user:password@host/database",
         )
+
+
+def lease_of(environment: Mapping[str, str]) -> float:
+    """Give the seconds of a lease, as the environment says them.
+
+    Raises
+    ------
+    LeaseUnusable
+        It says no number, or too few.
+    """
+    said = environment.get(LEASE_VARIABLE)
+    if not said:
+        return LEASE_S
+    try:
+        found = float(said)
+    except ValueError:
+        found = 0.0
+    if not _LEAST_LEASE_S <= found < math.inf:
+        raise LeaseUnusable(LEASE_VARIABLE, said, _LEAST_LEASE_S)
+    return found
 
 
 def is_lost(error: BaseException) -> bool:
