@@ -197,7 +197,11 @@ class _Patient(PsycopgConnector):
             before_sleep=self._waits,
             reraise=True,
         )
-        done: _T = await trying(do)
+
+        async def once() -> _T:
+            return await do()
+
+        done: _T = await trying(once)
         if trying.statistics.get("attempt_number", 1) > 1:
             self._away("")
         return done
