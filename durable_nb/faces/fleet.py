@@ -65,7 +65,7 @@ def submit(
 @click.command(cls=Unwrapped)
 @click.option("--slots", default=4, show_default=True, help="How many runs at the same time.")
 @click.option("--restarts", default=5, show_default=True, help="Dead kernels that are replaced.")
-@click.option("--once", is_flag=True, help="End as soon as nothing is in the queue.")
+@click.option("--once", is_flag=True, help="End once nothing is queued.")
 @verb
 def worker(face: Face, slots: int, restarts: int, once: bool) -> int:
     r"""Execute runs of the fleet, until it is stopped.
