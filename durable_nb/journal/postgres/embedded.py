@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 from durable_nb.journal import folder as folders
@@ -60,7 +60,7 @@ _ACCOUNT: Final = "pgserver"
 # Only this user may come in, so nobody is asked for a password. Programs and texts are the same
 # whatever language the shell has.
 _INIT: Final = ("--auth-local=trust", "--auth-host=reject", "--no-locale", "--encoding=UTF8")
-_SETTINGS: Final = "-c listen_addresses= -c unix_socket_permissions=0700"
+_SETTINGS: Final = ("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700")
 
 
 def embedded(folder: Path) -> str:
@@ -161,31 +161,38 @@ class _Owner:
         if self.name:
             shutil.chown(path, self.name, self.name)
 
-    def run(self, *command: str | Path, timeout: float | None = None) -> str:
-        """Run a program to its end, out of reach of this terminal's Ctrl-C; give what it said."""
+    def run(self, *command: str | Path) -> str:
+        """Run a program to its end; give what it said."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+            process = self.start(*command, log=said)
+            try:
+                code = process.wait()
+            except BaseException:  # Ctrl-C reaches this process alone
+                process.kill()
+                process.wait()
+                raise
+            said.seek(0)
+            text = said.read().strip()
+        if code:
+            raise subprocess.CalledProcessError(code, str(command[0]), text)
+        return text
+
+    def start(self, *command: str | Path, log: IO[str]) -> subprocess.Popen[bytes]:
+        """Start a program out of reach of this terminal's Ctrl-C, and of its settings."""
         other: dict[str, Any] = {}
         if self.name:
             other = {"user": self.name, "group": self.name, "extra_groups": []}
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        # A file and no pipe: the server inherits it, and a pipe would not end before the server.
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-            done = subprocess.run(
-                [str(word) for word in command],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd="/",
-                env={**environment, "LC_ALL": "C"},
-                timeout=timeout,
-                check=False,
-                **other,
-            )
-            said.seek(0)
-            text = said.read().strip()
-        if done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, str(command[0]), text)
-        return text
+        return subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd="/",
+            env={**environment, "LC_ALL": "C"},
+            **other,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +210,14 @@ class _Home:
     def run(self) -> str:
         """See that data, keeper and server are there; give the server's address."""
         programs = self._programs()
+        for left in self.folder.glob("new-*"):  # by one that was killed
+            shutil.rmtree(left, ignore_errors=True)
         if not self.data.exists():
             self._make(programs)
         sockets = self._answering()
         if sockets is None:
-            self._forget_foreign()
             sockets = self._socket_folder()
+            self._forget_foreign(sockets)
         address = f"postgresql://postgres@/postgres?host={quote(str(sockets))}&port={_PORT}"
         # The keeper first: killed in between, this process leaves no server that nobody stops.
         self._keep(programs, address)
@@ -233,8 +242,6 @@ class _Home:
 
     def _make(self, programs: Path) -> None:
         """Make empty data, whole or not at all."""
-        for left in self.folder.glob("new-*"):  # by one that was killed
-            shutil.rmtree(left, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(prefix="new-", dir=self.folder))
         try:
             self.owner.take(draft)
@@ -250,7 +257,7 @@ class _Home:
         """Give the folder of the socket at which a server is ready; `None` if none is there."""
         limit = time.monotonic() + _START_S
         while True:
-            state = self._state()
+            state = _lines(self.data / "postmaster.pid")
             heard = len(state) > 4 and _connects(Path(state[4]) / _SOCKET)
             if heard and len(state) > 7 and state[7] == "ready":
                 return Path(state[4])
@@ -262,26 +269,19 @@ class _Home:
                 )
             time.sleep(0.05)
 
-    def _state(self) -> list[str]:
-        """Give the lines by which a server tells where it is."""
-        try:
-            text = (self.data / "postmaster.pid").read_text()
-        except FileNotFoundError:
-            return []
-        return [line.strip() for line in text.splitlines()]
-
-    def _forget_foreign(self) -> None:
-        """Remove what a dead server told, if its number is another process's by now.
+    def _forget_foreign(self, sockets: Path) -> None:
+        """Remove locks of a dead server whose number is another process's by now, or a zombie's.
 
         The new server would take that one for the old; a number that is nobody's it sees through.
         """
-        state = self._state()
-        if state and state[0].isdigit() and psutil.pid_exists(int(state[0])):
-            (self.data / "postmaster.pid").unlink()
+        for lock in (self.data / "postmaster.pid", sockets / f"{_SOCKET}.lock"):
+            told = _lines(lock)
+            if told and told[0].isdigit() and psutil.pid_exists(int(told[0])):
+                lock.unlink()
 
     def _socket_folder(self) -> Path:
-        """Give the folder for the socket: the data's, or one with a shorter path."""
-        if len(os.fsencode(self.data / _SOCKET)) <= _SOCKET_BYTES:
+        """Give the folder for the socket: the data's, or one whose path an address can have."""
+        if len(os.fsencode(self.data / _SOCKET)) <= _SOCKET_BYTES and "," not in str(self.data):
             return self.data
         name = f"durable-nb-{hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]}"
         short = Path(tempfile.gettempdir()).resolve() / name
@@ -296,8 +296,9 @@ class _Home:
         if not mine or found.st_mode & 0o077 or len(os.fsencode(short / _SOCKET)) > _SOCKET_BYTES:
             raise EmbeddedFailed(
                 str(self.folder),
-                f"the path of its socket is too long, and {short} is another user's, or as long",
-                f"Use a folder whose path is shorter than {_SOCKET_BYTES - 30} bytes.",
+                "the path of its socket is too long, or has a comma in it, and the folder that it "
+                f"could have instead, {short}, is no better, or another user's",
+                f"Use a folder whose path has less than {_SOCKET_BYTES - 30} bytes, and no comma.",
             )
         return short
 
@@ -325,27 +326,43 @@ class _Home:
             os.close(mine)
 
     def _start(self, programs: Path, sockets: Path) -> None:
-        """Start the server, in a session of its own, and wait until it is ready."""
+        """Start the server, and wait until it is ready.
+
+        Not by `pg_ctl start`, which gives paths to a shell as they are.
+        """
         listed = '"' + str(sockets).replace('"', '""') + '"'
-        options = f"{_SETTINGS} -p {_PORT} -k {shlex.quote(listed)}"
-        log = self.data / "log"
-        words = ("-w", "-t", str(_START_S), "-l", log, "-o", options, "-D", self.data, "start")
-        try:
-            self.owner.run(programs / "pg_ctl", *words)
-        except (OSError, subprocess.CalledProcessError) as error:
-            try:
-                said = log.read_text("utf-8", "replace")
-            except OSError:
-                said = getattr(error, "output", None) or str(error)
-            raise EmbeddedFailed(str(self.folder), _last(said), self._see_log()) from error
+        words = ("-D", self.data, *_SETTINGS, "-p", str(_PORT), "-k", listed)
+        with self._log.open("a+", encoding="utf-8", errors="replace") as log:
+            before = log.tell()
+            process = self.owner.start(programs / "postgres", *words, log=log)
+            while process.poll() is None:
+                if self._answering() is not None:
+                    process.returncode = 0  # as the keeper
+                    return
+                time.sleep(0.02)
+            log.seek(before)
+            said = log.read() or f"it ended with {process.returncode}"
+        raise EmbeddedFailed(str(self.folder), _last(said), self._see_log())
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "log"
 
     def _see_log(self) -> str:
-        return f"See {self.data / 'log'}; then try again."
+        return f"See {self._log}; then try again."
 
 
 def _last(said: str) -> str:
     """Give the last lines of what a program said, as one."""
     return " / ".join(line.strip() for line in said.strip().splitlines()[-_LOG_LINES:])
+
+
+def _lines(path: Path) -> list[str]:
+    """Give the lines by which a server tells where it is."""
+    try:
+        return [line.strip() for line in path.read_text().splitlines()]
+    except FileNotFoundError:
+        return []
 
 
 def _is_server(state: list[str]) -> bool:
