@@ -24,6 +24,7 @@ from support.script import ROOT
 
 from durable_nb.journal.postgres.embedded import embedded
 from durable_nb.journal.postgres.errors import EmbeddedFailed
+from durable_nb.model.errors import NotTrusted
 
 pytestmark = pytest.mark.slow
 
@@ -290,6 +291,17 @@ def test_data_are_made_whole_or_not_at_all(store, user):
     assert not list(home.glob("new-*"))
 
 
+def test_ctrl_c_while_data_are_made_ends_that(store, user):
+    """It reaches this process alone, which ends what it has begun, and leaves nothing of it."""
+    home = store / ".postgres"
+    first = user()
+    first.until(lambda: list(home.glob("new-*/PG_VERSION")))
+    first.interrupt()
+    assert first.wait().code != 0
+    until(lambda: not programs(home))
+    assert not [*home.glob("data"), *home.glob("new-*")]
+
+
 def test_a_folder_that_was_removed_does_not_end_the_next_server(store, user):
     """The keeper of the old one leaves the new one alone, which has the same path."""
     first = user()
@@ -420,6 +432,31 @@ def test_any_path_will_do(place, tmp_path, name):
                 embedded(store)
         finally:
             Path(host).rmdir()
+
+
+def test_settings_of_the_shell_are_not_the_servers(store, user, monkeypatch):
+    """What a shell sets for clients, or for another server, changes neither socket nor answers."""
+    monkeypatch.setenv("PGPORT", "5433")
+    monkeypatch.setenv("PGDATESTYLE", "SQL, DMY")
+    address = user().first_line().strip()
+    monkeypatch.delenv("PGDATESTYLE")
+    with connected(address) as con:
+        assert con.execute("SHOW datestyle").fetchone() == ("ISO, MDY",)
+
+
+def test_a_folder_that_somebody_else_can_change_is_refused(place, store):
+    """Neither the store nor the server's folder in it may be another's, or lead elsewhere."""
+    store.mkdir()
+    store.chmod(0o777)
+    with pytest.raises(NotTrusted, match="Others can write"):
+        embedded(store)
+    assert list(store.iterdir()) == []
+    store.chmod(0o700)
+    (place / "elsewhere").mkdir()
+    (store / ".postgres").symlink_to(place / "elsewhere")
+    with pytest.raises(NotTrusted, match="symbolic link"):
+        embedded(store)
+    assert list((place / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
