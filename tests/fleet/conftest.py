@@ -16,9 +16,7 @@ __all__ = ["cluster", "yard"]
 
 
 @pytest.fixture
-def yard(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Yard]:
+def yard(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
     """A folder with notebooks, a database, and workers that end with the test."""
     monkeypatch.setenv("DURABLE_LEASE_S", str(LEASE_S))
     made = Yard(tmp_path, cluster.new_database())
