@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from durable_nb.journal.inbox import Message
     from durable_nb.journal.owner import Holder, OwnerInfo
     from durable_nb.journal.protocol import Journal
+    from durable_nb.journal.seed import Seed
     from durable_nb.model.records import Record
 
 #: How a store in a database is written.
@@ -76,6 +77,18 @@ class Store(Protocol):
         """Be the only supervisor of a run; raises `RunHeld` if there is another one."""
         ...
 
+    def plant(self, name: str, seed: Seed) -> None:
+        """Make a run of records of another one; in the middle of that there is nothing of it.
+
+        Parameters
+        ----------
+        name : str
+            Of the new run. Where it is taken, `Seed.taken` is raised, and nothing was made.
+        seed : Seed
+            What it begins with.
+        """
+        ...
+
 
 class Place(Protocol):
     """One run's place; two that are equal are the same, and have the same hash."""
@@ -102,7 +115,7 @@ class Place(Protocol):
 
     @property
     def identity(self) -> list[int] | None:
-        """What tells that a run was copied or moved; `None` where that cannot be."""
+        """What tells that a run was copied or moved; `None` where that is not known."""
         ...
 
     def exists(self) -> bool:
@@ -259,6 +272,11 @@ class ClosedJournal(Protocol):
 class RunArtifacts(Artifacts, Protocol):
     """Where the large values of one run are."""
 
+    @property
+    def trouble(self) -> str:
+        """What is in the way at this moment, such as a database that is waited for; or ""."""
+        ...
+
     def check(self, refs: Collection[tuple[str, int]], *, mend: bool) -> Checked:
         """Check that values are there in their full size, unread.
 
@@ -268,6 +286,27 @@ class RunArtifacts(Artifacts, Protocol):
             SHA-256 and size in bytes.
         mend : bool
             Find those again whose index is lost.
+        """
+        ...
+
+    def sizes(self) -> dict[str, int]:
+        """Give SHA-256 to bytes of all that are there."""
+        ...
+
+    def remove(self, sha256s: Collection[str], epoch: int) -> bool:
+        """Remove what no record names; the caller owns the run.
+
+        Parameters
+        ----------
+        sha256s : collection of str
+            What to remove.
+        epoch : int
+            Under which the caller owns the run.
+
+        Returns
+        -------
+        bool
+            `False` if it has been succeeded since: then nothing more was removed.
         """
         ...
 

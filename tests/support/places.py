@@ -24,6 +24,7 @@ from durable_nb.journal import (
     store_of,
 )
 from durable_nb.journal.place import ClosedJournal, RunArtifacts, RunInbox
+from durable_nb.journal.seed import Seed
 from durable_nb.journal.segments import MIRROR_FILE
 
 _MIRROR = "operations*.parquet"
@@ -81,6 +82,9 @@ class UnseenStore:
 
     def claimed(self, name: str) -> AbstractContextManager[None]:
         return self.inner.claimed(name)
+
+    def plant(self, name: str, seed: Seed) -> None:
+        self.inner.plant(name, seed)
 
 
 @dataclass(frozen=True)

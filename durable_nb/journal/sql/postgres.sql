@@ -141,6 +141,21 @@ WITH born AS (
 )
 INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM born
 
+-- name: plant_run
+-- As `give_birth`, in the transaction in which the run gets its records and, last, its name.
+WITH born AS (
+    INSERT INTO durable_nb.runs (name) VALUES (%(name)s) RETURNING run
+), free AS (
+    INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp() FROM born
+), beat AS (
+    INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM born
+)
+SELECT run FROM born
+
+-- name: name_run
+-- Of two that want the name the second waits for the first, and fails if that one comes through.
+UPDATE durable_nb.runs SET name = %(name)s WHERE run = %(run)s
+
 -- name: run_of
 -- The number of a run.
 SELECT run FROM durable_nb.runs WHERE name = %(name)s
@@ -209,7 +224,7 @@ SELECT r.name FROM durable_nb.runs r
 
 -- name: standing
 -- How far a run and its mirror are: equal as long as there is nothing new.
-SELECT r.run, l.epoch, l.released IS NULL,
+SELECT r.run, (extract(epoch FROM r.born) * 1000000)::bigint, l.epoch, l.released IS NULL,
        (SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = r.run),
        m.seq, m.published
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run)
@@ -291,6 +306,14 @@ SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
                     %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
              AS n(seq, op, kind, ts, epoch, body, digest)
 
+-- name: plant_records
+-- Of a run that nobody sees yet, so that there is no owner to guard against.
+INSERT INTO durable_nb.records (run, seq, op, kind, ts, epoch, body, digest)
+SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
+  FROM unnest(%(seqs)b::bigint[], %(ops)b::text[], %(kinds)b::text[], %(tss)b::bigint[],
+              %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
+             AS n(seq, op, kind, ts, epoch, body, digest)
+
 -- name: written
 -- What stands at a place that is taken.
 SELECT epoch, digest FROM durable_nb.records WHERE run = %(run)s AND seq = %(seq)s
@@ -342,6 +365,33 @@ DELETE FROM durable_nb.artifact_parts
 INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
 VALUES (%(run)s, %(sha256)s, %(part)s, %(data)b)
 ON CONFLICT (run, sha256, part) DO UPDATE SET data = EXCLUDED.data
+
+-- name: artifact_sizes
+-- All that are there.
+SELECT sha256, size FROM durable_nb.artifacts WHERE run = %(run)s
+
+-- name: remove_artifact
+-- Guarded as an append is; its parts go with it. Tells whether the run is held.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+), gone AS (
+    DELETE FROM durable_nb.artifacts a USING held
+     WHERE a.run = %(run)s AND a.sha256 = %(sha256)s
+)
+SELECT EXISTS (SELECT FROM held)
+
+-- name: copy_artifact
+-- From another run of this store, as it is; nothing if it is not there.
+WITH there AS (
+    INSERT INTO durable_nb.artifacts (run, sha256, size, parts)
+    SELECT %(run)s, a.sha256, a.size, a.parts FROM durable_nb.artifacts a
+     WHERE a.run = %(source)s AND a.sha256 = %(sha256)s
+    RETURNING sha256
+)
+INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
+SELECT %(run)s, p.sha256, p.part, p.data
+  FROM durable_nb.artifact_parts p JOIN there USING (sha256) WHERE p.run = %(source)s
 
 -- name: artifact_digests
 -- What is there, without its bytes being sent; no row if there is no such artifact.
