@@ -85,6 +85,8 @@ def program(
     root = str(Path(__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     env[STORE] = store
+    if store:
+        env["XDG_CACHE_HOME"] = str(folder)  # where copies of mirrors are kept
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=env
     )
