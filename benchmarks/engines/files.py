@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -71,18 +72,24 @@ def bare_duckdb(folder: Path, number: int) -> Mapping[str, Any]:
     return _timed(duckdb_writer(folder), number)
 
 
-def postgres(folder: Path, number: int) -> Mapping[str, Any]:
-    """Insert rows into a table of a server, each committed; one prepared statement."""
+def postgres_writer(folder: Path) -> Callable[[int], object]:
+    """Give what inserts a row of the same bytes into a table of a server, and commits it."""
     import psycopg
 
     con = psycopg.connect(str(store_in(folder)), autocommit=True)
-    con.execute(
-        "CREATE TABLE records (run BIGINT, seq BIGINT, op TEXT, kind TEXT, ts BIGINT, "
-        "epoch BIGINT, body BYTEA, digest BYTEA, PRIMARY KEY (run, seq))"
-    )
-    row = "INSERT INTO records VALUES (1, %s, %s, %s, %s, %s, %b, %b)"
+    with contextlib.suppress(psycopg.IntegrityError, psycopg.errors.DuplicateTable):
+        con.execute(
+            "CREATE TABLE records (run BIGINT, seq BIGINT, op TEXT, kind TEXT, ts BIGINT, "
+            "epoch BIGINT, body BYTEA, digest BYTEA, PRIMARY KEY (run, seq))"
+        )
+    row = f"INSERT INTO records VALUES ({os.getpid()}, %s, %s, %s, %s, %s, %b, %b)"
     given = ("act#1", "completed", 1, 1, BODY, bytes(32))
-    return _timed(lambda n: con.execute(row, (n, *given), prepare=True), number)
+    return lambda n: con.execute(row, (n, *given), prepare=True)
+
+
+def postgres(folder: Path, number: int) -> Mapping[str, Any]:
+    """Insert rows into a table of a server, each autocommitted."""
+    return _timed(postgres_writer(folder), number)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import durable_nb as dnb
+from benchmarks.engines.files import postgres_writer
 from benchmarks.engines.ours import act
 from benchmarks.engines.program import main, peak_mb, store_in
 from durable_nb.journal import store_of
 
 #: Operations of a run that is like most: as `benchmarks.scale` counts them.
 OPERATIONS: Final = 50
+#: Bytes of a value that is kept beside the records.
+LARGE: Final = 200_000
 #: Runs that are opened, of which the median counts.
 _OPENED: Final = 15
 
@@ -77,15 +80,40 @@ def steady(effect: str) -> Callable[[Path, int], Mapping[str, Any]]:
     return task
 
 
+def steady_bare(folder: Path, number: int) -> Mapping[str, Any]:
+    """Commit single rows for so many seconds, and nothing else."""
+    write, done = postgres_writer(folder), 0
+    print("ready", flush=True)
+    sys.stdin.readline()
+    began, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < number:
+        write(done)
+        done += 1
+    taken, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print("done", flush=True)
+    sys.stdin.readline()
+    return {"steps_s": done / taken, "steps": done, "cpu_us": cpu / done * 1e6}
+
+
 def idle(folder: Path, number: int) -> Mapping[str, Any]:
     """Own a run for so many seconds, and do nothing."""
     run = _open(folder, f"idle-{number}")
     dnb.step(effect="none")(act)(0)
-    print("ready", flush=True)
-    sys.stdin.readline()
     time.sleep(number)
-    print("done", flush=True)
-    sys.stdin.readline()
+    run.close()
+    return {}
+
+
+def large(folder: Path, number: int) -> Mapping[str, Any]:
+    """Do so many steps whose results are bytes of `LARGE`, no two the same."""
+    run = _open(folder, "large")
+
+    def act_large(n: int) -> bytes:
+        return os.urandom(LARGE)
+
+    step = dnb.step(effect="none")(act_large)
+    for n in range(number):
+        step(n)
     run.close()
     return {}
 
@@ -135,9 +163,11 @@ if __name__ == "__main__":
             "whole": whole,
             "none": steps("none"),
             "external": steps("external"),
+            "steady-bare": steady_bare,
             "steady-none": steady("none"),
             "steady-external": steady("external"),
             "idle": idle,
+            "large": large,
             "opened": opened,
             "listed": listed,
         }
