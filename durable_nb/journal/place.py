@@ -285,6 +285,7 @@ class RunArtifacts(Artifacts, Protocol):
 class RunInbox(Protocol):
     """What other processes say to a run's owner; see `durable_nb.journal.inbox.Inbox`."""
 
+    look_s: float
     refused: list[str]
 
     def send(self, verb: str, body: Mapping[str, Any]) -> str:
