@@ -8,7 +8,8 @@ bytes
     that were made in bulk of one of them.
 traffic
     Transactions and write-ahead log, by the server's own counters. Of a step: of 3,000 less that of
-    1,000; with all that is done beside it. Of an idle owner: of a minute less that of none.
+    1,000; of a run: of 50 less that of 10; with all that is done beside it. Of an idle owner: of a
+    minute less that of none.
 owners
     Steps a second of all owners together, each a process of its own on the server's machine, and
     the CPU time that a step takes in the server and in its owner. Beside that, single rows of the
@@ -37,6 +38,7 @@ _BULK: Final = Path(__file__).with_suffix(".sql")
 _AT_ONCE: Final = (1, 2, 4, 8)
 _FEW, _SOME = 100, 1_000
 _STEPS: Final = (1_000, 3_000)
+_WHOLE: Final = (10, 50)
 _LARGE: Final = 50
 _MILLION, _LIVE, _DAYS = 1_000_000, 1_000, 30
 _GB: Final = 1e9
@@ -130,17 +132,18 @@ class _Bench:
         program("stores", "whole", self._folder(), 1, store=url)  # makes the tables
         rows: list[Row] = []
         for effect in ("none", "external"):
-            few, many = (self._traffic(url, effect, number) for number in _STEPS)
-            step = (many - few) / (_STEPS[1] - _STEPS[0])
-            rows += _told(step, f"{effect} step", "")
-            if effect == "none":
-                once = few - step * _STEPS[0]
-                rows += _told(once, "opening and closing", "of a new run, mirrors included")
-                self.found |= {"step": step.transactions, "step wal": step.wal}
-                self.found |= {"once": once.transactions, "once wal": once.wal}
+            rows += _told(self._each(url, effect, _STEPS), f"{effect} step", "")
+        run = self._each(url, "whole", _WHOLE)
+        rows += _told(run, "a run", f"opened, {OPERATIONS} none steps, closed; its mirror included")
+        self.found |= {"run": run.transactions, "run wal": run.wal}
         minute = self._traffic(url, "idle", 60) - self._traffic(url, "idle", 0)
         self.found["minute"] = minute.transactions
         return rows + _told(minute, "idle minute of an owner", "heartbeats, and looks at its inbox")
+
+    def _each(self, url: str, task: str, numbers: tuple[int, int]) -> Traffic:
+        """Give what more of it adds, for one."""
+        few, many = (self._traffic(url, task, number) for number in numbers)
+        return (many - few) / (numbers[1] - numbers[0])
 
     def _traffic(self, url: str, task: str, number: int) -> Traffic:
         before = self.server.traffic("traffic")
@@ -231,10 +234,8 @@ class _Bench:
         """Multiply."""
         of = self.found
         run, index = max(of["real run"], of["many run"]), max(of["real index"], of["many index"])
-        each = of["once"] + OPERATIONS * of["step"]
-        wal = of["once wal"] + OPERATIONS * of["step wal"]
         beats = _LIVE * of["minute"] / 60
-        rate = _MILLION * each / (_DAYS * 86_400)
+        rate = _MILLION * of["run"] / (_DAYS * 86_400)
         steps = _MILLION * OPERATIONS / (_DAYS * 86_400)
         connections, mb = _LIVE * of["connections"], of["backend_mb"]
         return [
@@ -247,17 +248,15 @@ class _Bench:
             ),
             Row(
                 "write-ahead log, in all",
-                _MILLION * wal / _GB,
+                _MILLION * of["run wal"] / _GB,
                 "GB",
-                means=f"{_MILLION:,} x ({of['once wal']:,.0f} + "
-                f"{OPERATIONS} x {of['step wal']:,.0f})",
+                means=f"{_MILLION:,} x {of['run wal']:,.0f}",
             ),
             Row(
                 f"transactions a second, over {_DAYS} days",
                 rate,
                 "",
-                means=f"{_MILLION:,} x ({of['once']:.0f} + {OPERATIONS} x "
-                f"{of['step']:.2f}) : {_DAYS * 86_400:,} s",
+                means=f"{_MILLION:,} x {of['run']:.0f} : {_DAYS * 86_400:,} s",
             ),
             Row(
                 "CPU of the server for their steps",
