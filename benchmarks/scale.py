@@ -162,7 +162,8 @@ class _Bench:
                     rates[count].append(last[count]["steps_s"])
             for count in _AT_ONCE:
                 seen, rate = last[count], statistics.median(rates[count])
-                means = f"{seen['server_us']:.0f} µs of CPU in the server, {seen['owner_us']:.0f} in its owner"
+                server_us, owner_us = seen["server_us"], seen["owner_us"]
+                means = f"{server_us:.0f} µs of CPU in the server, {owner_us:.0f} in its owner"
                 who = "client" if effect == "bare" else "owner"
                 name = f"{effect}, {count} {who}{'s' * (count > 1)}"
                 unit = "rows/s" if effect == "bare" else "steps/s"
