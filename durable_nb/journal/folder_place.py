@@ -16,6 +16,7 @@ from durable_nb.journal import claim, mirror, owner
 from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.folder_artifacts import FolderArtifacts
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.head import Head
 from durable_nb.journal.inbox import Inbox
 from durable_nb.journal.interrupts import deferred_interrupts
@@ -66,6 +67,11 @@ class FolderStore:
     def names(self) -> list[str]:
         """List the runs, by name."""
         return folders.run_names(self.root)
+
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, by name, who holds them and whose mirror lags."""
+        places = {name: self.place(name) for name in self.names()}
+        return {name: Glance(place.probe(), place.lags()) for name, place in places.items()}
 
     def place(self, name: str) -> FolderPlace:
         """Give the place of a run, which need not exist."""

@@ -20,6 +20,7 @@ from durable_nb.values.text import Artifacts
 
 if TYPE_CHECKING:
     from durable_nb.journal.folder_artifacts import Checked
+    from durable_nb.journal.glance import Glance
     from durable_nb.journal.inbox import Message
     from durable_nb.journal.owner import Holder, OwnerInfo
     from durable_nb.journal.protocol import Journal
@@ -52,6 +53,13 @@ class Store(Protocol):
 
     def names(self) -> list[str]:
         """List the runs, by name."""
+        ...
+
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, in order of their names, who holds them and whose mirror lags.
+
+        It is as asking `probe` and `lags` of each, where a database is asked only once.
+        """
         ...
 
     def place(self, name: str) -> Place:
@@ -318,6 +326,7 @@ class RunArtifacts(Artifacts, Protocol):
 class RunInbox(Protocol):
     """What other processes say to a run's owner; see `durable_nb.journal.inbox.Inbox`."""
 
+    look_s: float
     refused: list[str]
 
     def send(self, verb: str, body: Mapping[str, Any]) -> str:

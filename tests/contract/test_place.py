@@ -242,3 +242,35 @@ def test_a_store_is_found_by_what_somebody_wrote(tmp_path: Path, monkeypatch: py
         store_of("postgresql://me:secret@host:bad port/db?secret")
     assert "secret" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_question_tells_of_all_runs_what_each_place_tells(store: Store):
+    """Who holds a run, and whether its mirror lags; a run begins with its first record."""
+
+    def begin(name: str):
+        lease = store.place(name).acquire(who())
+        journal = lease.open_journal(now, whole=True)
+        journal.append([BORN])
+        journal.close()
+        return lease
+
+    begin("given-back").release()
+    shown = begin("shown")
+    place = store.place("shown")
+    place.fetch()
+    Mirror(place.view).publish([], {"name": "shown", "status": "done", "run_id": "1"})
+    place.published()
+    shown.release()
+    held, only_looked_at = begin("held"), store.place("empty").acquire(who())
+    only_looked_at.release()
+
+    found = store.overview()
+    assert list(found) == store.names() == ["given-back", "held", "shown"]
+    for name, (holder, lags) in found.items():
+        alone = store.place(name).probe()
+        assert (holder is None) == (alone is None) == (name != "held")
+        assert lags == store.place(name).lags() == (name != "shown")
+    seen = found["held"].holder
+    assert seen is not None
+    assert (seen.life, seen.info.pid) == (Life.LIVE, who().pid)
+    held.release()

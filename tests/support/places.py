@@ -23,6 +23,7 @@ from durable_nb.journal import (
     Store,
     store_of,
 )
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.place import ClosedJournal, RunArtifacts, RunInbox
 from durable_nb.journal.seed import Seed
 from durable_nb.journal.segments import MIRROR_FILE
@@ -65,6 +66,10 @@ class UnseenStore:
 
     def names(self) -> list[str]:
         return self.inner.names()
+
+    def overview(self) -> dict[str, Glance]:
+        places = {name: self.place(name) for name in self.names()}
+        return {name: Glance(place.probe(), place.lags()) for name, place in places.items()}
 
     def place(self, name: str) -> UnseenPlace:
         return UnseenPlace(self, self.inner.place(name))

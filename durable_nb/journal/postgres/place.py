@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_nb.journal import folder as folders
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.mirror import standing
 from durable_nb.journal.owner import Holder, OwnerInfo
 from durable_nb.journal.postgres import mirrors
 from durable_nb.journal.postgres.artifacts import PostgresArtifacts
 from durable_nb.journal.postgres.claim import claimed
 from durable_nb.journal.postgres.inbox import PostgresInbox
-from durable_nb.journal.postgres.lease import PostgresLease, probe
+from durable_nb.journal.postgres.lease import PostgresLease, overview, probe
 from durable_nb.journal.postgres.opening import open_postgres_journal
 from durable_nb.journal.postgres.planting import plant
 from durable_nb.journal.postgres.schema import prepare
@@ -93,6 +94,10 @@ class PostgresStore:
     def names(self) -> list[str]:
         """List the runs, by name."""
         return [name for (name,) in self.look.ask("runs")]
+
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, by name, who holds them and whose mirror lags: in one question."""
+        return overview(self.server)
 
     def place(self, name: str) -> PostgresPlace:
         """Give the place of a run, which need not exist."""

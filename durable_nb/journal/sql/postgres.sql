@@ -187,15 +187,37 @@ SELECT epoch FROM taken
 SELECT epoch FROM durable_nb.leases
  WHERE run = %(run)s AND owner->>'claim' = %(claim)s AND released IS NULL
 
--- name: holders
--- Who has which run, with ages by the server's clock, which is the only one that counts.
+-- name: holder
+-- Who has a run, with ages by the server's clock, which is the only one that counts. Not one
+-- statement with the next: its plan for whatever name is given would read all runs.
 SELECT r.name, l.epoch, l.owner,
        extract(epoch FROM clock_timestamp() - l.taken)::float8,
        extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
        extract(epoch FROM clock_timestamp() - l.released)::float8,
        CASE WHEN l.released IS NULL THEN durable_nb.is_owned(l.run, l.epoch) ELSE false END
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
- WHERE %(name)s::text IS NULL OR r.name = %(name)s
+ WHERE r.name = %(name)s
+
+-- name: holders
+-- The same of all, with the last record and the last one that the mirror shows; either may be
+-- missing. The server's locks are looked at once, and not again for every owner.
+WITH locks AS MATERIALIZED (
+    SELECT DISTINCT k.classid::bigint << 32 | k.objid::bigint AS key
+      FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+     WHERE k.locktype = 'advisory' AND d.datname = current_database()
+       AND k.objsubid = 1 AND k.granted
+)
+SELECT r.name, l.epoch, l.owner,
+       extract(epoch FROM clock_timestamp() - l.taken)::float8,
+       extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
+       extract(epoch FROM clock_timestamp() - l.released)::float8,
+       l.released IS NULL
+           AND durable_nb.owner_lock(l.run, l.epoch) IN (SELECT key FROM locks),
+       c.seq, m.seq
+  FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
+  LEFT JOIN LATERAL (SELECT seq FROM durable_nb.records WHERE run = r.run
+                      ORDER BY seq DESC LIMIT 1) c ON true
+  LEFT JOIN durable_nb.mirrors m ON m.run = r.run AND m.name = 'operations.parquet'
  ORDER BY r.name
 
 -- name: own
