@@ -37,6 +37,8 @@ class Patient:
         What it is for, as `pg_stat_activity` shows it.
     patience_s : float
         Seconds to go on trying to reach the server; an interrupt ends that.
+    file : str
+        Where its statements are.
 
     Attributes
     ----------
@@ -44,14 +46,21 @@ class Patient:
         What it waits for just now, or has given up, and since when; "" once it was reached.
     """
 
-    def __init__(self, server: Server, purpose: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        server: Server,
+        purpose: str,
+        patience_s: float = PATIENCE_S,
+        *,
+        file: str = "postgres",
+    ) -> None:
         self.server, self.trouble = server, ""
         self._since = datetime.now(UTC)
-        self._purpose, self._patience_s = purpose, patience_s
+        self._purpose, self._patience_s, self._file = purpose, patience_s, file
         self._begin()
 
     def _begin(self) -> None:
-        self.session = Session(self.server, self._purpose)
+        self.session = Session(self.server, self._purpose, file=self._file)
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._user: int | None = None
         self._closed = False
