@@ -13,6 +13,7 @@ from durable_nb.model.bases import lone_signal
 from durable_nb.notebook import panel
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.origin import count_execution, current_shell, ipython_origin, message_id
+from durable_nb.notebook.progress import Progress
 
 #: Where a shell keeps its hooks.
 _HOOKS: Final = "_durable_nb_hooks"
@@ -55,6 +56,7 @@ class Hooks:
         self._shell = shell
         self._seen = message_id(shell)
         self._interrupt: CancelOnInterrupt | None = None
+        self._progress = Progress(shell)
 
     def before(self) -> None:
         """Let the cell, and the threads that it starts, find the open run; watch for Ctrl-C."""
@@ -65,6 +67,7 @@ class Hooks:
         if nested:
             return  # `%run` and its like execute cells inside of a cell
         adopt_latest()
+        self._progress.begin()
         if OPEN.all():
             self.watch_for_interrupt()
 
@@ -76,6 +79,7 @@ class Hooks:
 
     def after(self) -> None:
         """Give Ctrl-C back."""
+        self._progress.end()
         if self._interrupt is not None:
             self._interrupt.remove()
             self._interrupt = None

@@ -29,6 +29,7 @@ class Shown:
     traceback: str = ""
     results: list[dict[str, Any]] = field(default_factory=list)
     displays: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -110,6 +111,8 @@ class Kernel:
             shown.results.append(content["data"])
         elif kind == "display_data":
             shown.displays.append(content["data"])
+        elif kind == "update_display_data":
+            shown.updates.append(content["data"])
         elif kind == "error":
             shown.error = content["ename"]
             shown.traceback += "\n".join(content["traceback"])

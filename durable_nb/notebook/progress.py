@@ -1,0 +1,184 @@
+"""One line under a long cell: how far it is, what it cost, and how long it has taken."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Final
+
+from durable_nb.engine.context import OPEN
+from durable_nb.engine.run import Run
+from durable_nb.engine.supervised import PLAN
+from durable_nb.engine.usage import usd_text
+from durable_nb.model.outcomes import Outcome
+from durable_nb.notebook.origin import ipython_origin, message_id
+
+#: Seconds until a cell is a long one, and between two updates.
+LONG_S: Final = 1.5
+EVERY_S: Final = 0.5
+#: In a terminal: to the beginning of the line, which is emptied.
+_OVER: Final = "\r\x1b[2K"
+
+
+class Progress:
+    """Shows how the cell of one shell comes on, while it is at work.
+
+    Nothing is shown where nobody looks: not where a cell has no id, as in nbval, papermill and
+    nbclient, nor in a run that a supervisor executes, nor in a terminal that is none.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        Whose cells.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Watch the cell that begins."""
+        self.end()
+        show = self._how()
+        if show is None:
+            return
+        counts = [Count(run, len(run.sources)) for run in OPEN.all()]
+        self._over = threading.Event()
+        self._thread = threading.Thread(
+            target=_watch,
+            args=(self._over, counts, time.monotonic(), show),
+            name="durable_nb progress",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def end(self) -> None:
+        """Leave the last state of the line, if there is one."""
+        thread, self._thread = self._thread, None
+        self._over.set()
+        if thread is not None:
+            thread.join()
+
+    def _how(self) -> Callable[[str, bool], None] | None:
+        """Give what shows a line, and whether it is the last one; `None` where nobody looks."""
+        if os.environ.get(PLAN):
+            return None
+        if getattr(self._shell, "kernel", None) is None:
+            return _in_terminal if sys.stderr.isatty() else None
+        origin, message = ipython_origin(), message_id(self._shell)
+        if origin is None or not origin.has_id or not message:
+            return None
+        publish, shown = self._shell.display_pub.publish, threading.Event()
+
+        def show(line: str, _last: bool) -> None:
+            html = f'<div class="durable-nb-progress" role="status">{escape(line)}</div>'
+            about = {"display_id": f"durable-nb-progress-{message}"}
+            data = {"text/plain": line, "text/html": html}
+            publish(data, transient=about, update=shown.is_set())
+            shown.set()
+
+        return show
+
+
+@dataclass(slots=True)
+class Count:
+    """How many operations of a run the cell has reached.
+
+    Attributes
+    ----------
+    begun : int
+        How many the kernel had reached before it.
+    """
+
+    run: Run
+    begun: int
+    steps: int = 0
+    completed: int = 0
+    recorded: int = 0
+    _open: set[str] = field(default_factory=set)
+
+    def look(self) -> None:
+        """Count what is new since the last look."""
+        run = self.run
+        new = list(run.sources.items())[self.begun :]
+        self.begun += len(new)
+        for op, source in new:
+            if op not in run.fold.containers:
+                self.steps += 1
+                self.recorded += source == "record"
+                self._open.add(op)
+        now = run.clock.now()
+        for op in list(self._open):
+            state = run.fold.operations.get(op)
+            if state is None or state.outcome(now) is Outcome.COMPLETED:  # a pin retires it
+                self.completed += 1
+                self._open.discard(op)
+
+    @property
+    def at_work(self) -> int:
+        """How many are at work that were not reached before."""
+        run = self.run
+        return sum(op not in run.sources and op not in run.fold.containers for op in list(run.live))
+
+
+def line_of(counts: list[Count], elapsed_s: float) -> str:
+    """Say how far a cell is; "" as long as it has reached nothing.
+
+    Parameters
+    ----------
+    counts : list of Count
+        One a run, looked at.
+    elapsed_s : float
+        Seconds since the cell began.
+    """
+    steps = sum(count.steps + count.at_work for count in counts)
+    if not steps:
+        return ""
+    completed = sum(count.completed for count in counts)
+    recorded = sum(count.recorded for count in counts)
+    done = f"{completed} completed" + (f", {recorded} from record" if recorded else "")
+    money = [usd for usd in (c.run.fold.spending.as_dict()["usd"] for c in counts) if usd]
+    spent = [f"{usd_text(float(sum(money)))} so far"] if money else []
+    minutes, seconds = divmod(int(elapsed_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    took = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return " · ".join([f"step {steps}", done, *spent, took])
+
+
+def _watch(
+    over: threading.Event,
+    counts: list[Count],
+    began: float,
+    show: Callable[[str, bool], None],
+) -> None:
+    """Show the line once the cell is long; at its end it says the last state."""
+    said = ""
+    pause = LONG_S
+    while True:
+        is_over = over.wait(pause)
+        if is_over and not said:
+            return
+        pause = EVERY_S
+        try:
+            known = {count.run.id for count in counts}
+            counts += [Count(run, 0) for run in OPEN.all() if run.id not in known]
+            for count in counts:
+                count.look()
+            said = line_of(counts, time.monotonic() - began) or said
+            if said:
+                show(said, is_over)
+        except Exception:  # what only tells must not disturb what it tells of
+            return
+        if is_over:
+            return
+
+
+def _in_terminal(line: str, last: bool) -> None:
+    sys.stderr.write(f"{_OVER}{line}" + ("\n" if last else ""))
+    sys.stderr.flush()
