@@ -233,6 +233,29 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     return _watch(name, store=store, surroundings=around)
 
 
+def panel(*, store: str | os.PathLike[str] | None = None) -> None:
+    """Show all runs of a store: where each stands, what it has cost, and what waits for a person.
+
+    In a notebook it is a live table from which the panel of each run opens; in a script, text.
+    Nothing is opened or executed.
+
+    Parameters
+    ----------
+    store : path or str, optional
+        As for `open_run`.
+    """
+    from durable_nb.engine.overview import overview
+    from durable_nb.notebook.origin import current_shell
+
+    if current_shell() is None:
+        print(overview(store))
+        return
+    from durable_nb.journal import store_of
+    from durable_nb.notebook.panel import show_runs
+
+    show_runs(store_of(store))
+
+
 def compare(a: _Named, b: _Named, *, store: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     """Show two runs side by side, such as a run and its fork.
 
@@ -364,6 +387,7 @@ __all__ = [
     "import_run",
     "load_ipython_extension",
     "open_run",
+    "panel",
     "recover",
     "register_codec",
     "resume",

@@ -31,6 +31,7 @@ HELP: Final = """\
                                          where it is found in another folder than before
 %durable status [RUN]                    what is done, what is open, and how to settle it
 %durable panel [RUN]                     the same as a table, to settle with a click
+%durable runs                            all runs of the store; a click opens the panel of one
 %durable history [OP]                    the records of an operation, or of the run
 %durable confirm OP RESULT [--evidence E]    it happened, with this result
 %durable deny OP [--evidence E]          it did not happen: it is done again
@@ -73,6 +74,7 @@ class Verbs:
             "run": self._run,
             "status": self._status,
             "panel": self._panel,
+            "runs": self._runs,
             "confirm": self._confirm,
             "deny": self._deny,
             "history": self._history,
@@ -145,6 +147,11 @@ class Verbs:
                 print(f"executed by {status.held_by}; as it published it last")
             if status.open:
                 print(f'here, with: run = durable_nb.watch("{run.name}")')
+
+    def _runs(self, rest: str) -> None:
+        if rest:
+            raise UsageError(f"%durable runs lists all runs; one is %durable panel {rest}")
+        panel.show_runs(store_of())
 
     def _panel(self, rest: str) -> None:
         run = self._find(rest)

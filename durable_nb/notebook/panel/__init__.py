@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from durable_nb.engine.watched import Watched
-from durable_nb.journal import Place
+from durable_nb.journal import Place, Store
 
 
 def show(place: Place) -> None:
@@ -20,4 +20,17 @@ def show(place: Place) -> None:
     show_live(Watched(place))
 
 
-__all__ = ["show"]
+def show_runs(store: Store) -> None:
+    """Show all runs of a store: a static table, and below it a live one.
+
+    Parameters
+    ----------
+    store : Store
+        Which.
+    """
+    from durable_nb.notebook.panel.overview import show_runs as show_live
+
+    show_live(store)
+
+
+__all__ = ["show", "show_runs"]
