@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from durable_nb.journal.postgres.fleet import FleetRow, FleetState
 _SUBMITTING: Final = 2
 #: Seconds in which something has to happen; a worker that is told to stop has so many as well.
 _QUIET_S: Final = 90
-_LOOK_S: Final = 0.5
+_LOOK_S: Final = 1.0
 #: Where a run stays until somebody does something, and this person does no such thing.
 _STUCK: Final = frozenset({FleetState.FINISHED, FleetState.PARKED})
 
@@ -117,19 +117,20 @@ def harmed(chaos: Chaos, store: str, folder: Path, say: Callable[[str], object])
     with ledger_process(chaos.before, chaos.after) as ledger:
         yard, over = Yard(folder, store, ledger, chaos.slots), threading.Event()
         total = chaos.runs * chaos.operations
-        harming = Harming(yard, chaos.harms, total, random.Random(chaos.seed), told, over)
+        chance = random.Random(chaos.seed)
+        harming = Harming(yard, chaos.harms, chaos.workers, total, chance, told, over)
         person = Person(yard, harming.alone, told, over)
         try:
             yard.write(of_the_fleet(chaos.operations))
             names = [f"r{n:02}" for n in range(chaos.runs)]
             yard.submit(names[0])  # which makes the tables
+            harming.start()
             for _ in range(chaos.workers):
                 yard.worker()
-            harming.start()
             person.start()
             with ThreadPoolExecutor(_SUBMITTING) as pool:
                 list(pool.map(yard.submit, names[1:]))
-            rows = _until_quiet(yard, names, harming, told)
+            rows = _until_quiet(yard, names, harming, (harming, person), told)
             over.set()
             harming.join()
             person.join()
@@ -150,12 +151,16 @@ def harmed(chaos: Chaos, store: str, folder: Path, say: Callable[[str], object])
 
 
 def _until_quiet(
-    yard: Yard, names: list[str], harming: Harming, say: Callable[[str], object]
+    yard: Yard,
+    names: list[str],
+    harming: Harming,
+    threads: Sequence[Harming | Person],
+    say: Callable[[str], object],
 ) -> dict[str, FleetRow]:
     """Wait for the end; give how each run stands."""
     last, since = None, time.monotonic()
     rows: dict[str, FleetRow] = {}
-    while time.monotonic() - since < _QUIET_S:
+    while time.monotonic() - since < _QUIET_S and not any(t.problem for t in threads):
         rows = yard.rows() or rows
         if rows.keys() == set(names) and all(row.state in _STUCK for row in rows.values()):
             break

@@ -26,6 +26,8 @@ _HELD_S: Final = 3
 _BEGINS_S: Final = 60
 #: The last harm has begun when so much of the work is done.
 _BY: Final = 0.7
+#: What may be in the ledger as long as nothing more is to come.
+_NO_LIMIT: Final = 1_000_000_000
 #: How a refusal of our own ends: 1, and not 3 for a run that waits for a person.
 _ERROR: Final = 1
 
@@ -52,8 +54,9 @@ class Harms:
     def shuffled(self, chance: random.Random) -> list[str]:
         """Give what is done, in some order."""
         found = ["worker"] * self.workers + ["kernel"] * self.kernels
-        found += [*self.restarts, "stop", "second"]
+        found += [*self.restarts, "second"]
         chance.shuffle(found)
+        found.insert(chance.randrange(len(found) // 2), "stop")  # it needs work that goes on
         return found
 
 
@@ -87,6 +90,9 @@ class Stopped:
 class Harming(threading.Thread):
     """Does harm.
 
+    The work waits for it: the ledger lets no more new requests come than are due with the next
+    harm, and some to spare.
+
     Attributes
     ----------
     done : Counter
@@ -101,6 +107,7 @@ class Harming(threading.Thread):
 
     yard: Yard
     harms: Harms
+    workers: int
     operations: int
     chance: random.Random
     say: Callable[[str], object]
@@ -122,7 +129,8 @@ class Harming(threading.Thread):
         try:
             harms = self.harms.shuffled(self.chance)
             for n, harm in enumerate(harms):
-                due = (n + self.chance.random()) / len(harms) * _BY * self.operations
+                due = int((n + self.chance.random()) / len(harms) * _BY * self.operations)
+                self._let_come(due)
                 until(lambda due=due: self._now()["asked"] >= due, _PATIENCE_S, self.over)
                 self.over.wait(self.chance.uniform(0.0, 0.5))
                 if self.over.is_set():
@@ -130,6 +138,12 @@ class Harming(threading.Thread):
                 self._do(harm)
         except BaseException as problem:  # for the thread that waits
             self.problem = problem
+        finally:
+            self.yard.tell("/limit", asked=_NO_LIMIT)
+
+    def _let_come(self, asked: int) -> None:
+        """Let so many come, and so many more that an external one is surely among them."""
+        self.yard.tell("/limit", asked=asked + 2 * self.workers * self.yard.slots + 1)
 
     def _do(self, harm: str) -> None:
         match harm:
@@ -167,7 +181,8 @@ class Harming(threading.Thread):
             hand.everything(signal.SIGKILL)
         hand.process.kill()
         hand.process.wait()
-        self.yard.worker()
+        if len(self.yard.live()) < self.workers:
+            self.yard.worker()
         return True
 
     def _kill_kernel(self) -> bool:
@@ -196,6 +211,7 @@ class Harming(threading.Thread):
     def _stop(self) -> bool:
         """Stop a worker in the middle of an external effect until another one has its run."""
         self.yard.tell("/hold", kind="external", seconds=_HELD_S)
+        self._let_come(self._now()["asked"])
         one = until(lambda: self._held("external"), _PATIENCE_S, self.over)
         hand = one and self.yard.hand_of(one["pid"])
         if not one or not hand:
@@ -206,6 +222,7 @@ class Harming(threading.Thread):
         began, run = time.monotonic(), one["who"]
         epoch = self.yard.epoch(run)
         self.say(f"{hand.log.stem} stands still in the middle of {one['what']} of {run}")
+        self.yard.worker()  # what somebody does who sees that it is silent
         time.sleep(_STILL_S)
 
         def taken() -> int:
@@ -225,13 +242,14 @@ class Harming(threading.Thread):
         return True
 
     def _second(self) -> bool:
-        """Want a run by hand that a worker has just begun, before its kernel has opened it."""
+        """Want a run by hand as a kernel of a worker begins, before that has opened it."""
         self.yard.tell("/hold", kind="begin", seconds=_BEGINS_S)
+        self._kill_kernel()  # so that one begins
         one = until(lambda: self._held("begin"), _PATIENCE_S, self.over)
         if not one:
             return False
         run, before = one["who"], self._now()["begun"]
-        self.say(f"somebody wants {run}, which a worker has just begun")
+        self.say(f"somebody wants {run}, in which a kernel has just begun")
         words = ("run", "job.ipynb", "--run", run, "-p", f"who={run}", "-o", "by-hand.ipynb")
         code, out, err = self.yard.do(*words)
         others = self._now()["begun"][run] - before[run]

@@ -9,15 +9,20 @@ it serves until its standard input closes.
 from __future__ import annotations
 
 import argparse
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from durable_nb.demo.serving import Answer, Refused, Request, Server, common_options, serve
+from durable_nb.journal.owner import is_alive
+
+#: Seconds between two looks whether a request that is on its way may come.
+_WAY_S: Final = 0.05
 
 
 @dataclass
@@ -49,6 +54,7 @@ class HttpLedger:
     _to_hold: list[tuple[str, float]] = field(default_factory=list)
     _let_go: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _limit: float = math.inf
 
     def route(self, request: Request) -> Answer:
         """Answer a request."""
@@ -61,6 +67,9 @@ class HttpLedger:
             case ("POST", "hold"):
                 self._let_go.clear()
                 self._to_hold.append((body["kind"], float(body["seconds"])))
+                return Answer(200, {})
+            case ("POST", "limit"):
+                self._limit = body["asked"]
                 return Answer(200, {})
             case ("POST", "let_go"):
                 self._let_go.set()
@@ -85,6 +94,7 @@ class HttpLedger:
 
     def _do(self, kind: str, body: Mapping[str, Any]) -> Answer:
         what, key = body["what"], body["key"]
+        self._wait_for_room(kind, body)
         with self._lock:
             self.requests[key] += 1
             first = self.requests[key] == 1
@@ -107,6 +117,31 @@ class HttpLedger:
         with self._lock:
             self._at_work.remove(mine)
         return Answer(201, {"done": what})
+
+    def _wait_for_room(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Let nothing new come beyond the limit: it is on its way, and dies with its client."""
+        mine = {"kind": kind, **body, "held": False, "on_its_way": True}
+        with self._lock:
+            if self._has_room(body["key"]):
+                return
+            self._at_work.append(mine)
+        alive = True
+        while alive:
+            time.sleep(_WAY_S)
+            alive = is_alive(body["pid"])
+            with self._lock:
+                if not alive or self._has_room(body["key"]):
+                    self._at_work.remove(mine)
+                    break
+        if not alive:
+            raise Refused(410, "its client is gone: it has not come")
+
+    def _has_room(self, key: str) -> bool:
+        """Count this key among what has come, if it may come."""
+        has = key in self.requests or len(self.requests) < self._limit
+        if has:
+            self.requests[key] += 0
+        return has
 
     def _begin(self, body: Mapping[str, Any]) -> Answer:
         """Take note of a kernel that has not opened its run yet."""
@@ -132,7 +167,8 @@ class HttpLedger:
     def _find(self, key: str) -> dict[str, Any]:
         with self._lock:
             found = [what for what, sent in self._happened if sent == key]
-            at_work = any(other["key"] == key for other in self._at_work)
+            mine = (one for one in self._at_work if one["key"] == key)
+            at_work = any(not one.get("on_its_way") for one in mine)
         return {"what": found, "at_work": at_work}
 
     def _now(self) -> dict[str, Any]:

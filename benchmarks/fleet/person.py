@@ -13,9 +13,11 @@ from benchmarks.fleet.yard import Yard
 from durable_nb.journal.postgres.fleet import FleetState
 
 #: Seconds between two looks.
-_LOOK_S: Final = 0.5
+_LOOK_S: Final = 1.0
 #: What `durable-nb` ends with where all went well.
 _FINE: Final = 0
+#: And where it shows a run, of which a person may be needed.
+_SHOWN: Final = frozenset({0, 3})
 
 
 @dataclass
@@ -58,8 +60,9 @@ class Person(threading.Thread):
             self.problem = problem
 
     def _look_at(self, run: str) -> None:
-        _code, out, _err = self.yard.do("show", run, "--json")
-        if not out.startswith("{"):  # the database is away just now
+        code, out, err = self.yard.do("show", run, "--json")
+        if code not in _SHOWN:  # such as while the database is away
+            self.say(f"{run} cannot be shown: {out}{err}")
             return
         for op in json.loads(out)["operations"]:
             if op["outcome"] == "unknown" and not op["live"]:

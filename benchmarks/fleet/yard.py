@@ -31,6 +31,8 @@ LEASE_S: Final = 5
 _ROOT: Final = Path(__file__).parents[2]
 #: Seconds for one command: it may wait for a server that starts again.
 _COMMAND_S: Final = 120
+#: Seconds between two looks whether something is so.
+_WATCH_S: Final = 0.1
 #: Seconds for `pg_ctl`.
 _SERVER_S: Final = 60
 
@@ -268,6 +270,6 @@ def until(what: Callable[[], Any], seconds: float, over: threading.Event) -> Any
     """Give what is true at last; `None` once it is too late, or all is over."""
     limit = time.monotonic() + seconds
     while not (found := what()):
-        if time.monotonic() > limit or over.wait(0.05):
+        if time.monotonic() > limit or over.wait(_WATCH_S):
             return None
     return found
