@@ -65,9 +65,14 @@ def submit(
 @click.command(cls=Unwrapped)
 @click.option("--slots", default=4, show_default=True, help="How many runs at the same time.")
 @click.option("--restarts", default=5, show_default=True, help="Dead kernels that are replaced.")
-@click.option("--once", is_flag=True, help="End as soon as nothing is in the queue.")
+@click.option("--once", is_flag=True, help="End once nothing is queued.")
+@click.option(
+    "--postgres",
+    metavar="ADDRESS",
+    help="The database, as --store; embedded: one in the nearest .durable, for trying it out.",
+)
 @verb
-def worker(face: Face, slots: int, restarts: int, once: bool) -> int:
+def worker(face: Face, slots: int, restarts: int, once: bool, postgres: str | None) -> int:
     r"""Execute runs of the fleet, until it is stopped.
 
     Start as many as you like, on as many machines. What a dead worker leaves is queued again once
@@ -78,6 +83,9 @@ def worker(face: Face, slots: int, restarts: int, once: bool) -> int:
     \b
     Example:
       durable-nb worker --slots 4 --store postgresql://agents@db/agents
+    Two terminals on a laptop:
+      durable-nb worker --postgres embedded
+      durable-nb submit refunds.ipynb --run refunds-17 --store embedded
     """
     needs_fleet()
     if slots < 1:
@@ -87,7 +95,7 @@ def worker(face: Face, slots: int, restarts: int, once: bool) -> int:
     from durable_nb.fleet.submitting import database_of
     from durable_nb.fleet.worker import Worker
 
-    store, stop = database_of(face.store, "worker"), Stop()
+    store, stop = database_of(postgres or face.store, "worker"), Stop()
     work = Worker(store, slots, restarts, face.tell, stop, once)
     with supervising.stopping(stop, face.tell, SIGNALS):
         work.work()

@@ -144,7 +144,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class StoreType(click.Path):
-    """A folder, or the address of a database, which is no path."""
+    """A folder, or the address or name of a database, which is no path."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Leave an address as it is."""
@@ -161,8 +161,8 @@ def verb(command: Callable[..., int | None]) -> Callable[..., None]:
         type=StoreType(file_okay=False, path_type=Path),
         envvar="DURABLE_STORE",
         show_envvar=True,
-        help="Folder of run folders, or postgresql://user@host/database. Default: the nearest "
-        ".durable upwards.",
+        help="Folder of run folders, or postgresql://user@host/database, or embedded: a PostgreSQL "
+        "in such a folder. Default: the nearest .durable upwards.",
     )
     @functools.wraps(command)
     def run(store: Path | str | None, as_json: bool, **rest: Any) -> None:

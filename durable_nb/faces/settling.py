@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from durable_nb.engine.questions import Question
 from durable_nb.journal import StoreLike, store_of
+from durable_nb.journal.place import EMBEDDED, is_database
 from durable_nb.model.outcomes import Effect
 
 #: Verb -> what follows the operation on a command line. A person fills it in: the ellipsis is
@@ -76,9 +77,15 @@ def command(place: Place, verb: str, *arguments: str, more: str = "") -> str:
     words = ["durable-nb", verb, *arguments]
     line = shlex.join(words) + (f" {more}" if more else "")
     if place.store_named and place.store is not None:
-        typed = place.store if isinstance(place.store, Path) else store_of(place.store).shown
-        line += " " + shlex.join(["--store", str(typed)])
+        line += " " + shlex.join(["--store", _typed(place.store)])
     return line
+
+
+def _typed(store: StoreLike) -> str:
+    """Write a store so that it can be typed."""
+    if isinstance(store, Path):
+        return f"./{store}" if is_database(str(store)) else str(store)
+    return EMBEDDED if store == EMBEDDED else store_of(store).shown
 
 
 def reference(op: str, row: int) -> str:

@@ -31,7 +31,7 @@ from durable_nb.fleet.submitting import database_of
 from durable_nb.fleet.supervising import RESTARTS, stopping
 from durable_nb.fleet.turns import Turns
 from durable_nb.journal import StoreLike
-from durable_nb.journal.postgres.fleet import FleetTable
+from durable_nb.journal.postgres.fleet import FleetState, FleetTable
 from durable_nb.journal.postgres.place import PostgresStore
 from durable_nb.model.errors import DurableError
 
@@ -68,7 +68,7 @@ def work(
     restarts : int
         Dead kernels that are replaced, in each turn.
     once : bool
-        End as soon as nothing is in the queue.
+        End once nothing is in the queue, not even to be tried again later.
     store : str or Store, optional
         A database's address, as for `open_run`.
     tell : callable
@@ -104,7 +104,7 @@ class Worker:
     stop : Stop
         When and how to stop: nothing more is taken, and what is at work stops at its next step.
     once : bool
-        End as soon as nothing is in the queue.
+        End once nothing is in the queue, not even to be tried again later.
     """
 
     store: PostgresStore
@@ -192,8 +192,14 @@ class Worker:
                 for task in beside:
                     task.cancel()
                 await asyncio.gather(*beside, return_exceptions=True)
-            if self.once or self.stop.wanted.is_set():
+            if self.stop.wanted.is_set() or (self.once and not await self._is_queued(table)):
                 return
+            await asyncio.sleep(_WATCH_S)
+
+    async def _is_queued(self, table: FleetTable) -> bool:
+        """Whether anything is in the queue, such as what is tried again later."""
+        rows = await asyncio.to_thread(table.roster, every=False)
+        return any(row.state is FleetState.QUEUED for row in rows)
 
     def _turn(self, turns: Turns, context: JobContext, run: str) -> None:
         """Execute a run; this is what the queue calls, in a thread."""

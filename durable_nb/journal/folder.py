@@ -85,8 +85,11 @@ def _name_fault(name: str) -> str:
 def default_store(cwd: Path) -> Path:
     """Give the store: `DURABLE_STORE`, else the nearest `.durable` upwards, else one in `cwd`."""
     named = os.environ.get(STORE_VARIABLE)
-    if named:
-        return Path(named).expanduser()
+    return Path(named).expanduser() if named else nearest_store(cwd)
+
+
+def nearest_store(cwd: Path) -> Path:
+    """Give the nearest `.durable` upwards, else one in `cwd`."""
     cwd = cwd.absolute()
     for folder in (cwd, *cwd.parents):
         if (folder / STORE_FOLDER).is_dir():

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How a store in a database is written.
 _DATABASES: Final = ("postgresql://", "postgres://")
+#: How the server that comes with an extra is named; a folder of that name is `./embedded`.
+EMBEDDED: Final = "embedded"
 
 
 class Store(Protocol):
@@ -328,8 +330,8 @@ StoreLike: TypeAlias = "str | os.PathLike[str] | Store"
 
 
 def is_database(text: object) -> TypeGuard[str]:
-    """Tell whether a store is written as a database's address, and is no path."""
-    return isinstance(text, str) and text.startswith(_DATABASES)
+    """Tell whether a store is written as a database's address or name, and is no path."""
+    return isinstance(text, str) and (text.startswith(_DATABASES) or text == EMBEDDED)
 
 
 def store_of(store: StoreLike | None = None) -> Store:
@@ -339,14 +341,17 @@ def store_of(store: StoreLike | None = None) -> Store:
     ----------
     store : str, path or Store, optional
         As given, else `DURABLE_STORE`, else the nearest `.durable` upwards, else one in the
-        current folder.
+        current folder. "embedded" is a PostgreSQL server in the last of these that is a folder;
+        it runs from then on, as long as this process does.
 
     Raises
     ------
     StoreUnreachable
         It begins as a database's address, and is none.
-    ExtraMissing
+    ExtraMissing, EmbeddedMissing
         It is one, and the extra is not installed; an `ImportError`.
+    EmbeddedFailed
+        It is "embedded", and the server cannot run.
     """
     if store is None:
         named = os.environ.get(folders.STORE_VARIABLE)
@@ -356,10 +361,20 @@ def store_of(store: StoreLike | None = None) -> Store:
     if is_database(store):
         from durable_nb.journal.postgres.place import PostgresStore  # it brings the extra
 
-        return PostgresStore(store)
+        return PostgresStore(_embedded() if store == EMBEDDED else store)
     if isinstance(store, str | os.PathLike):
         return FolderStore(Path(store).expanduser().resolve())
     return store
+
+
+def _embedded() -> str:
+    """Run the server of the folder that would be the store, and give its address."""
+    from durable_nb.journal.postgres.embedded import embedded
+
+    named, here = os.environ.get(folders.STORE_VARIABLE), Path.cwd()
+    return embedded(
+        folders.nearest_store(here) if is_database(named) else folders.default_store(here)
+    )
 
 
 def folder_of(place: Place | Store, verb: str) -> Path:

@@ -9,14 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from durable_nb.fleet.submitting import row_of
-from durable_nb.journal.postgres.fleet import FleetTable
-from durable_nb.journal.postgres.place import PostgresStore
+from durable_nb.fleet.submitting import roster, row_of
 from support.desk import Desk
 
 #: Seconds of a lease: what is dead is noticed soon.
@@ -55,10 +52,6 @@ class Yard(Desk):
 
     hands: list[Hand] = field(default_factory=list)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return super().environment | {"DURABLE_LEASE_S": str(LEASE_S)}
-
     def worker(self, *words: object, **more: str) -> Hand:
         """Start a worker, in a process group of its own."""
         log = self.folder / f"worker-{len(self.hands)}.log"
@@ -82,9 +75,7 @@ class Yard(Desk):
 
     def fleet(self) -> dict[str, dict[str, Any]]:
         """List the fleet, by run, as `durable-nb fleet --all --json` does."""
-        store = PostgresStore(self.store)
-        with closing(FleetTable(replace(store.server, lease_s=LEASE_S))) as table:
-            return {row.name: row_of(row) for row in table.roster(every=True)}
+        return {row.name: row_of(row) for row in roster(self.store, every=True)}
 
     def until(
         self, is_so: Callable[[dict[str, dict[str, Any]]], bool], timeout: float = _WAIT_S

