@@ -79,7 +79,7 @@ class Came:
             "runs": f"{self.chaos.runs} ({ends})",
             "operations completed": self.found.operations,
             "workers killed": self.done["worker"],
-            "kernels killed": self.done["kernel"],
+            "kernels killed": self.done["kernel"] + self.done["lost"],
             "workers stopped past their lease": self.done["stop"],
             "restarts of the database": restarts,
             "runs wanted by a second one": self.done["second"],

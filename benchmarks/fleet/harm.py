@@ -26,6 +26,8 @@ _HELD_S: Final = 3
 _BEGINS_S: Final = 60
 #: The last harm has begun when so much of the work is done.
 _BY: Final = 0.7
+#: Of so many kernels that are killed, the request of one never comes.
+_LOST: Final = 3
 #: What may be in the ledger as long as nothing more is to come.
 _NO_LIMIT: Final = 1_000_000_000
 #: How a refusal of our own ends: 1, and not 3 for a run that waits for a person.
@@ -39,7 +41,7 @@ class Harms:
     Attributes
     ----------
     workers, kernels : int
-        That are killed.
+        That are killed; a third of the kernels before what they ask for has come to the ledger.
     restarts : tuple of str
         Of the database: ``immediate`` or ``fast``.
     away_s : float
@@ -53,7 +55,9 @@ class Harms:
 
     def shuffled(self, chance: random.Random) -> list[str]:
         """Give what is done, in some order."""
-        found = ["worker"] * self.workers + ["kernel"] * self.kernels
+        lost = self.kernels // _LOST
+        found = ["worker"] * self.workers
+        found += ["kernel"] * (self.kernels - lost) + ["lost"] * lost
         found += [*self.restarts, "second"]
         chance.shuffle(found)
         found.insert(chance.randrange(len(found) // 2), "stop")  # it needs work that goes on
@@ -151,6 +155,8 @@ class Harming(threading.Thread):
                 did = self._kill_worker()
             case "kernel":
                 did = self._kill_kernel()
+            case "lost":
+                did = self._lose_request()
             case "stop":
                 did = self._stop()
             case "second":
@@ -202,6 +208,22 @@ class Harming(threading.Thread):
             os.kill(self.chance.choice(found), signal.SIGKILL)
             return True
         return self._kill_kernel()
+
+    def _lose_request(self) -> bool:
+        """Kill a kernel whose external request is on its way, and never comes."""
+        self.yard.tell("/lose", number=1)
+        self._let_come(self._now()["asked"])
+
+        def on_its_way() -> Mapping[str, Any] | None:
+            return next((one for one in self._now()["at_work"] if one.get("lost")), None)
+
+        one = until(on_its_way, _PATIENCE_S, self.over)
+        if not one:
+            return False
+        self.say(f"a kernel is killed, and {one['what']} of {one['who']} never comes")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one["pid"], signal.SIGKILL)
+        return True
 
     def _held(self, kind: str) -> Mapping[str, Any] | None:
         """Give the request that the ledger holds."""

@@ -55,6 +55,7 @@ class HttpLedger:
     _let_go: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _limit: float = math.inf
+    _to_lose: int = 0
 
     def route(self, request: Request) -> Answer:
         """Answer a request."""
@@ -70,6 +71,9 @@ class HttpLedger:
                 return Answer(200, {})
             case ("POST", "limit"):
                 self._limit = body["asked"]
+                return Answer(200, {})
+            case ("POST", "lose"):
+                self._to_lose += body["number"]
                 return Answer(200, {})
             case ("POST", "let_go"):
                 self._let_go.set()
@@ -119,18 +123,24 @@ class HttpLedger:
         return Answer(201, {"done": what})
 
     def _wait_for_room(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Let nothing new come beyond the limit: it is on its way, and dies with its client."""
-        mine = {"kind": kind, **body, "held": False, "on_its_way": True}
+        """Let nothing new come beyond the limit: it is on its way, and dies with its client.
+
+        Of what is to be lost nothing comes at all.
+        """
+        mine: dict[str, Any] = {"kind": kind, **body, "held": False, "on_its_way": True}
         with self._lock:
-            if self._has_room(body["key"]):
+            lost = kind == "external" and self._to_lose > 0 and body["key"] not in self.requests
+            if not lost and self._has_room(body["key"]):
                 return
+            self._to_lose -= lost
+            mine["lost"] = lost
             self._at_work.append(mine)
         alive = True
         while alive:
             time.sleep(_WAY_S)
             alive = is_alive(body["pid"])
             with self._lock:
-                if not alive or self._has_room(body["key"]):
+                if not alive or (not lost and self._has_room(body["key"])):
                     self._at_work.remove(mine)
                     break
         if not alive:

@@ -14,10 +14,8 @@ from durable_nb.journal.postgres.fleet import FleetState
 
 #: Seconds between two looks.
 _LOOK_S: Final = 1.0
-#: What `durable-nb` ends with where all went well.
-_FINE: Final = 0
-#: And where it shows a run, of which a person may be needed.
-_SHOWN: Final = frozenset({0, 3})
+#: What `durable-nb` ends with where all went well; 3 where a person is needed for something.
+_FINE: Final = frozenset({0, 3})
 
 
 @dataclass
@@ -61,7 +59,7 @@ class Person(threading.Thread):
 
     def _look_at(self, run: str) -> None:
         code, out, err = self.yard.do("show", run, "--json")
-        if code not in _SHOWN:  # such as while the database is away
+        if code not in _FINE:  # such as while the database is away
             self.say(f"{run} cannot be shown: {out}{err}")
             return
         for op in json.loads(out)["operations"]:
@@ -81,6 +79,6 @@ class Person(threading.Thread):
         else:
             words = ("deny", run, op["id"], "--evidence", "the ledger does not have it")
         code, _, _ = self.yard.do(*words)
-        if code == _FINE:
+        if code in _FINE:
             self.given[words[0]] += 1
             self.say(f"a person: {words[0]} {run} {op['id']}")

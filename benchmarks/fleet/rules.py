@@ -26,7 +26,7 @@ class Found:
         Rules that were broken, a line each.
     ends : Counter
         Runs by where they stand.
-    operations, verdicts, again, kernels_died : int
+    operations, verdicts, again, deaths : int
         Completed operations; verdicts on record; effects that a denial has allowed to happen once
         more; kernels whose death is on record.
     duplicates, lost : int
