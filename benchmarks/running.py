@@ -19,6 +19,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.engines.program import STORE
+
 #: The page that all benchmarks write their tables to.
 PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 
@@ -64,17 +66,22 @@ class Row:
         return self.value <= limit if sign == "<=" else self.value >= limit
 
 
-def program(engine: str, task: str, folder: Path, number: int) -> dict[str, Any]:
+def program(
+    engine: str, task: str, folder: Path, number: int, *, store: str = ""
+) -> dict[str, Any]:
     """Run a task of an engine in a process of its own; give what it measured.
+
+    Parameters
+    ----------
+    store : str
+        The address of a database; without one, things are kept in the folder.
 
     Raises
     ------
     Missing
         The engine is not installed.
     """
-    words = [sys.executable, "-m", f"benchmarks.engines.{engine}", task, str(folder), str(number)]
-    root = str(Path(__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    words, env = called(engine, task, folder, number, store=store)
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=env
     )
@@ -85,6 +92,19 @@ def program(engine: str, task: str, folder: Path, number: int) -> dict[str, Any]
     if "No module named 'dbos'" in done.stderr or "No module named 'langgraph" in done.stderr:
         raise Missing(f"{engine} is not installed: pip install 'durable-nb[bench]'")
     raise RuntimeError(f"{' '.join(words)} failed:\n{done.stderr[-3000:]}")
+
+
+def called(
+    engine: str, task: str, folder: Path, number: int, *, store: str = ""
+) -> tuple[list[str], dict[str, str]]:
+    """Give the words and the environment by which a program is started."""
+    words = [sys.executable, "-m", f"benchmarks.engines.{engine}", task, str(folder), str(number)]
+    root = str(Path(__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    env[STORE] = store
+    if store:
+        env["XDG_CACHE_HOME"] = str(folder)  # where copies of mirrors are kept
+    return words, env
 
 
 def interleaved(
@@ -103,13 +123,17 @@ def interleaved(
     return {name: statistics.median(values) for name, values in found.items() if values}
 
 
-def in_folder(engine: str, task: str, number: int, base: Path) -> dict[str, Any]:
+def in_folder(
+    engine: str, task: str, number: int, base: Path, *, store: str = ""
+) -> dict[str, Any]:
     """Run a task in a new folder below `base`."""
     with tempfile.TemporaryDirectory(dir=base) as folder:
-        return program(engine, task, Path(folder), number)
+        return program(engine, task, Path(folder), number, store=store)
 
 
-def parser(doc: str | None, *, number: int = 0, rounds: int = 5) -> argparse.ArgumentParser:
+def parser(
+    doc: str | None, *, number: int = 0, rounds: int = 5, page: Path = PAGE
+) -> argparse.ArgumentParser:
     """Make the parser of a benchmark's own command line."""
     about = (doc or "").strip()
     made = argparse.ArgumentParser(
@@ -122,12 +146,25 @@ def parser(doc: str | None, *, number: int = 0, rounds: int = 5) -> argparse.Arg
     made.add_argument(
         "--folder", type=Path, default=Path.cwd(), help="on the disk to measure; default: here"
     )
-    made.add_argument("--page", action="store_true", help=f"write the table to {PAGE.name}")
+    made.add_argument("--page", action="store_true", help=f"write the table to {page.name}")
     return made
 
 
-def tell(title: str, rows: Sequence[Row], asked: argparse.Namespace) -> int:
-    """Print a table or JSON, write the page if it was asked for; 1 if a target is missed."""
+def tell(
+    title: str,
+    rows: Sequence[Row],
+    asked: argparse.Namespace,
+    *,
+    also: str = "",
+    page: Path = PAGE,
+) -> int:
+    """Print a table or JSON, write the page if it was asked for; 1 if a target is missed.
+
+    Parameters
+    ----------
+    also : str
+        What else ran, with its version, beside the machine.
+    """
     if asked.json:
         print(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=2))
     else:
@@ -138,7 +175,7 @@ def tell(title: str, rows: Sequence[Row], asked: argparse.Namespace) -> int:
             table.add_row(row.name, shown(row), row.target, _sign(row))
         Console().print(table)
     if asked.page:
-        write_page(title, rows)
+        write_page(title, rows, also=also, page=page)
     return int(any(row.met is False for row in rows))
 
 
@@ -152,24 +189,25 @@ def _sign(row: Row) -> str:
     return {True: "yes", False: "NO", None: ""}[row.met]
 
 
-def write_page(title: str, rows: Iterable[Row]) -> None:
+def write_page(title: str, rows: Iterable[Row], *, also: str = "", page: Path = PAGE) -> None:
     """Put a table into its place on the page, with the machine and the date."""
+    ran = f"{machine()}, {also}" if also else machine()
     begin, end = f"<!-- {title} -->", f"<!-- end of {title} -->"
     lines = [
         begin,
-        f"_{machine()}, {datetime.now(UTC):%Y-%m-%d}_",
+        f"_{ran}, {datetime.now(UTC):%Y-%m-%d}_",
         "",
         "| what | median | target | met | what it means |",
         "|---|---|---|---|---|",
         *(f"| {r.name} | {shown(r)} | {r.target} | {_sign(r)} | {r.means} |" for r in rows),
         end,
     ]
-    text = PAGE.read_text()
+    text = page.read_text()
     if begin not in text:
         text = f"{text.rstrip()}\n\n## {title}\n\n{begin}\n{end}\n"
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
-    PAGE.write_text(before + "\n".join(lines) + after)
+    page.write_text(before + "\n".join(lines) + after)
 
 
 def machine() -> str:

@@ -1,4 +1,4 @@
-"""DBOS on SQLite: `@DBOS.step` in a `@DBOS.workflow`."""
+"""DBOS on SQLite or PostgreSQL: `@DBOS.step` in a `@DBOS.workflow`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from dbos import DBOS, SetWorkflowID
 
-from benchmarks.engines.program import PAYLOAD, die, main
+from benchmarks.engines.program import PAYLOAD, die, main, store_in
 
 _told: dict[str, Any] = {"dies": False}
 
@@ -51,7 +51,8 @@ async def fan(number: int) -> int:
 
 
 def _launch(folder: Path) -> None:
-    url = f"sqlite:///{folder / 'dbos.sqlite'}"
+    store = store_in(folder)
+    url = store if isinstance(store, str) else f"sqlite:///{store / 'dbos.sqlite'}"
     config: Any = {"name": "bench", "system_database_url": url, "run_admin_server": False}
     DBOS(config=config)
     DBOS.logger.setLevel(logging.ERROR)

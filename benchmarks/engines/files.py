@@ -1,7 +1,8 @@
-"""Bare writes, below which nothing durable can go: a file, SQLite, and DuckDB."""
+"""Bare writes, below which nothing durable can go: a file, SQLite, DuckDB, and PostgreSQL."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -12,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.engines.program import PAYLOAD, main
+from benchmarks.engines.program import PAYLOAD, main, store_in
 
 #: The bytes of a record that holds the payload: what a step of ours writes as its outcome.
 BODY = json.dumps(
@@ -71,5 +72,25 @@ def bare_duckdb(folder: Path, number: int) -> Mapping[str, Any]:
     return _timed(duckdb_writer(folder), number)
 
 
+def postgres_writer(folder: Path) -> Callable[[int], object]:
+    """Give what inserts a row of the same bytes into a table of a server, and commits it."""
+    import psycopg
+
+    con = psycopg.connect(str(store_in(folder)), autocommit=True)
+    with contextlib.suppress(psycopg.IntegrityError, psycopg.errors.DuplicateTable):
+        con.execute(
+            "CREATE TABLE records (run BIGINT, seq BIGINT, op TEXT, kind TEXT, ts BIGINT, "
+            "epoch BIGINT, body BYTEA, digest BYTEA, PRIMARY KEY (run, seq))"
+        )
+    row = f"INSERT INTO records VALUES ({os.getpid()}, %s, %s, %s, %s, %s, %b, %b)"
+    given = ("act#1", "completed", 1, 1, BODY, bytes(32))
+    return lambda n: con.execute(row, (n, *given), prepare=True)
+
+
+def postgres(folder: Path, number: int) -> Mapping[str, Any]:
+    """Insert rows into a table of a server, each autocommitted."""
+    return _timed(postgres_writer(folder), number)
+
+
 if __name__ == "__main__":
-    main({"append": append, "sqlite": sqlite, "duckdb": bare_duckdb})
+    main({"append": append, "sqlite": sqlite, "duckdb": bare_duckdb, "postgres": postgres})

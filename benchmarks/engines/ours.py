@@ -16,7 +16,7 @@ from typing import Any
 
 import durable_nb as dnb
 from benchmarks.engines.filling import fill
-from benchmarks.engines.program import PAYLOAD, die, main, peak_mb
+from benchmarks.engines.program import PAYLOAD, die, main, peak_mb, store_in
 
 _TEXT = json.dumps(PAYLOAD)
 
@@ -28,7 +28,7 @@ def act(n: int, text: str = _TEXT) -> Any:
 
 def _open(folder: Path) -> dnb.Run:
     with contextlib.redirect_stderr(io.StringIO()):
-        return dnb.open_run("bench", store=folder)
+        return dnb.open_run("bench", store=store_in(folder))
 
 
 def steps(effect: str) -> Callable[[Path, int], Mapping[str, Any]]:

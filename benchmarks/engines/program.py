@@ -21,6 +21,9 @@ PAYLOAD: Final[Any] = {
     "next": {"cursor": "eyJpZCI6IDEyM30", "more": False},
 }
 
+#: The environment variable in which a program finds the address of its database, if it has one.
+STORE: Final = "BENCHMARK_STORE"
+
 #: A task: given a folder of its own and the number of steps, what it measured.
 Task = Callable[[Path, int], Mapping[str, Any]]
 
@@ -29,6 +32,11 @@ def main(tasks: Mapping[str, Task]) -> None:
     """Do one task, and print what it measured as the last line of stdout."""
     task, folder, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     print(json.dumps(dict(tasks[task](folder, number))), flush=True)
+
+
+def store_in(folder: Path) -> str | Path:
+    """Give where to keep things: the database of this program, else its folder."""
+    return os.environ.get(STORE) or folder
 
 
 def die() -> None:

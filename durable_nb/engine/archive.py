@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from durable_nb import values
+from durable_nb.engine import at_rest
 from durable_nb.engine.examination import ARTIFACTS, Examination, Tell
 from durable_nb.engine.read_values import read_values
-from durable_nb.engine.report import refuse_damaged
-from durable_nb.engine.verify import examined, find, quiet, whole_report
-from durable_nb.journal import Mirror, StoreLike, deferred_interrupts, folder_of, store_of
+from durable_nb.engine.report import Finding, Report, refuse_damaged
+from durable_nb.engine.verify import examined, find, placed, quiet, whole_report
+from durable_nb.journal import FolderStore, Mirror, Store, StoreLike, deferred_interrupts, store_of
 from durable_nb.journal import folder as folders
 from durable_nb.journal.archive import (
     Archive,
@@ -30,6 +32,7 @@ from durable_nb.journal.errors import ArchiveRefused, MirrorUnreadable
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.head import HeadState
 from durable_nb.journal.rows import Row
+from durable_nb.journal.seed import Seed
 from durable_nb.journal.transplant import built_aside, end_of_rows, foreign_rows, plant
 from durable_nb.model.errors import DurableError
 from durable_nb.values.artifacts import INDEX
@@ -80,8 +83,10 @@ class Imported:
     ----------
     run, run_id : str
         Its name here, and the id that it shares with where it was exported.
-    folder : Path
-        Where it lies now.
+    folder : Path or None
+        Where it lies now; `None` in a database.
+    where : str
+        The same, or the database, for a person.
     records, artifacts : int
         How many came along.
     twins : tuple of str
@@ -90,7 +95,8 @@ class Imported:
 
     run: str
     run_id: str
-    folder: Path
+    folder: Path | None
+    where: str
     records: int
     artifacts: int
     twins: tuple[str, ...] = ()
@@ -101,7 +107,7 @@ class Imported:
         adopt = shlex.join(["durable-nb", "adopt", self.run])
         return (
             f"run {self.run}: {self.records} records and {self.artifacts} artifacts are in "
-            f"{self.folder}\n"
+            f"{self.where}\n"
             f"It is the same run as the one that was exported (id {self.run_id}).{twins} If a "
             "kernel goes on with both, effects happen twice. To look at it is harmless. Before a "
             "kernel goes on here, say what it is:\n"
@@ -150,13 +156,24 @@ def export_run(
         Somebody holds the run.
     RunDamaged
         It is damaged: what was exported would look whole.
+    JournalDamaged
+        So it is, in a database.
     RunMissing, BadName, FileExistsError
         Nothing was written.
     """
     target = Path(file).expanduser().absolute()
     if os.path.lexists(target):  # before the work: the same is asked again at its end
         raise FileExistsError(f"{target} exists already. Nothing was written. Name another file.")
-    folder, run, found = find(name, store, "export")
+    place = placed(name, store)
+    if place is not None:
+        tell("reading ...")
+        with at_rest.as_folder(place) as folder:
+            return _export(folder, place.name, (), target, tell)
+    return _export(*find(name, store, "export"), target, tell)
+
+
+def _export(folder: Path, run: str, found: Iterable[Finding], target: Path, tell: Tell) -> Exported:
+    """Verify the folder of a run, and write it to a file."""
     with examined(folder, run, tell=tell) as exam:
         exam.findings[:0] = found
         read_values(exam)
@@ -242,32 +259,70 @@ def import_run(
     JournalDamaged, JournalTooNew, RunDamaged, BadName, NotTrusted
         Nothing was changed.
     """
-    root = folder_of(store_of(store), "import")
+    root = store_of(store)
     with Archive(Path(file).expanduser()) as archive:
         run = folders.check_name(archive.manifest.run if name is None else name)
-        target = folders.run_folder(root, run)
-        _refuse_taken(archive, target)
-        folders.prepare_store(root)
-        refuse_taken = functools.partial(_refuse_taken, archive, target)
-        with built_aside(target, ".import-", refuse_taken) as part:
-            _unpack(archive, part, run, tell)
-            report = whole_report(part, run, tell=tell)
-            refuse_damaged(replace(report, folder=target))
-            if report.run_id != archive.manifest.run_id:
-                why = "its records are of another run than its manifest says"
-                raise ArchiveRefused(str(archive.path), why, "Export the run again.")
+        if root.folder is None:
+            report = _import_into_place(archive, root, run, tell)
+        else:
+            report = _import_into_folder(archive, root, root.folder, run, tell)[0]
+    folder = root.place(run).folder
+    where = root.shown if folder is None else str(folder)
     artifacts = sum(map(is_value, archive.manifest.files))
     records = report.checked["records"]
     twins = _twins(root, run, report.run_id)
-    return Imported(run, report.run_id, target, records, artifacts, twins)
+    return Imported(run, report.run_id, folder, where, records, artifacts, twins)
 
 
-def _refuse_taken(archive: Archive, target: Path) -> None:
-    """Refuse a name that is taken: an import never replaces anything."""
-    if os.path.lexists(target):
-        why = f"there is a run {target.name!r} in {target.parent} already"
-        advice = "Give it another name: --as NAME (in Python: name=...)."
-        raise ArchiveRefused(str(archive.path), why, advice)
+def _import_into_folder(
+    archive: Archive, root: Store, store: Path, run: str, tell: Tell
+) -> tuple[Report, list[Row]]:
+    """Make the folder of a run, verified; `root` is the store that it is for in the end."""
+    target = folders.run_folder(store, run)
+
+    def refuse_taken() -> None:
+        if os.path.lexists(target):
+            raise _taken(archive, run, root)
+
+    refuse_taken()
+    folders.prepare_store(store)
+    with built_aside(target, ".import-", refuse_taken) as part:
+        rows = _unpack(archive, part, run, tell)
+        report = whole_report(part, run, tell=tell)
+        refuse_damaged(replace(report, folder=target))
+        if report.run_id != archive.manifest.run_id:
+            why = "its records are of another run than its manifest says"
+            raise ArchiveRefused(str(archive.path), why, "Export the run again.")
+    return report, rows
+
+
+def _import_into_place(archive: Archive, root: Store, run: str, tell: Tell) -> Report:
+    """Make a run where there are no folders, of a private folder that was verified."""
+    if root.place(run).exists():
+        raise _taken(archive, run, root)
+    with tempfile.TemporaryDirectory(prefix="durable_nb-") as scratch:
+        private = FolderStore(Path(scratch))
+        report, rows = _import_into_folder(archive, root, private.root, run, tell)
+        tell("writing to the store ...")
+        root.prepare()
+        with contextlib.closing(private.place(run).artifacts()) as artifacts:
+            seed = Seed(
+                rows=lambda _: rows,
+                named=artifacts.sizes(),
+                artifacts=artifacts,
+                store=private,
+                run=run,
+                taken=lambda: _taken(archive, run, root),
+            )
+            root.plant(run, seed)
+    return report
+
+
+def _taken(archive: Archive, run: str, root: Store) -> ArchiveRefused:
+    """Say that a name is taken: an import never replaces anything."""
+    why = f"there is a run {run!r} in {root.shown} already"
+    advice = "Give it another name: --as NAME (in Python: name=...)."
+    return ArchiveRefused(str(archive.path), why, advice)
 
 
 def _rows(archive: Archive, scratch: Path, run: str) -> tuple[list[Row], HeadState]:
@@ -288,7 +343,7 @@ def _rows(archive: Archive, scratch: Path, run: str) -> tuple[list[Row], HeadSta
     return rows, end
 
 
-def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
+def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> list[Row]:
     """Make the folder of a run from the records and the bytes of an archive."""
     tell("reading records ...")
     with tempfile.TemporaryDirectory(prefix="durable_nb-") as scratch:
@@ -299,7 +354,7 @@ def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
     for name in archive.manifest.files.keys() - names:
         archive.check(name)  # what is made anew here is no less a sign of damage
     if not names:
-        return
+        return rows
     artifacts = values.DiskArtifacts(part / ARTIFACTS)
     try:
         for number, name in enumerate(names, start=1):
@@ -307,14 +362,15 @@ def _unpack(archive: Archive, part: Path, run: str, tell: Tell) -> None:
             artifacts.put(archive.read(name))
     finally:
         artifacts.close()
+    return rows
 
 
-def _twins(root: Path, run: str, run_id: str) -> tuple[str, ...]:
+def _twins(root: Store, run: str, run_id: str) -> tuple[str, ...]:
     """Find other runs of a store with the same id, as far as their mirrors tell."""
-    found = []
-    for name in folders.run_names(root):
+    found, views = [], root.views()
+    for name in root.names():
         try:
-            _, meta = Mirror.tail(root / name)
+            _, meta = Mirror.tail(views / name)
         except MirrorUnreadable:
             continue
         if name != run and meta.get("run_id") == run_id:

@@ -17,11 +17,12 @@ from typing import Any, Final
 from durable_nb import values
 from durable_nb.engine import settle
 from durable_nb.engine.permits import OUTSIDE
-from durable_nb.engine.recorded import Recorded, texts_of
-from durable_nb.journal import Store, deferred_interrupts, folder_of
+from durable_nb.engine.recorded import Recorded, refs_of
+from durable_nb.journal import Store
 from durable_nb.journal import folder as folders
-from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
-from durable_nb.journal.transplant import built_aside, end_of_rows, plant, renumbered
+from durable_nb.journal.rows import Row
+from durable_nb.journal.seed import Seed
+from durable_nb.journal.transplant import renumbered
 from durable_nb.model.errors import VerdictRefused
 from durable_nb.model.fold import Fold
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -57,8 +58,8 @@ class Forked:
     ----------
     name : str
         Of the new run.
-    folder : Path
-        Where it is.
+    folder : Path or None
+        Where it is; `None` in a database.
     of : str
         The run that it is a fork of.
     at : str
@@ -74,7 +75,7 @@ class Forked:
     """
 
     name: str
-    folder: Path
+    folder: Path | None
     of: str
     at: str
     operations: tuple[str, ...]
@@ -106,7 +107,7 @@ class Forked:
         """Give the document of `fork --json`."""
         return {
             **asdict(self),
-            "folder": str(self.folder),
+            "folder": None if self.folder is None else str(self.folder),
             **{name: list(getattr(self, name)) for name in ("operations", "effects", "unknown")},
         }
 
@@ -114,7 +115,8 @@ class Forked:
     def from_dict(cls, told: Mapping[str, Any]) -> Forked:
         """Make it from what the owner of the original tells."""
         lists = {name: tuple(told[name]) for name in ("operations", "effects", "unknown")}
-        return cls(**{**told, "folder": Path(told["folder"]), **lists})
+        folder = None if told["folder"] is None else Path(told["folder"])
+        return cls(**{**told, "folder": folder, **lists})
 
 
 def _named(ops: tuple[str, ...]) -> str:
@@ -157,22 +159,30 @@ def fork(
     state = None if at is None else settle.find(source, at)[0]
     here = source.place.store
     root = here if root is None else root
-    target = folder_of(root.place(name), "fork")
     root.prepare()
-    refuse_taken = partial(_refuse_taken, source.name, target)
     kept = list(prefix(source.records, source.fold, state))
-    with built_aside(target, ".fork-", refuse_taken) as part:
-        begun = _beginning(source, name, part, state, reason)
-        rows = renumbered([*begun, *kept])
-        _copy_artifacts(source, kept, part)
-        with deferred_interrupts():
-            plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end_of_rows(rows), name)
+    begun = _beginning(source, name, state, reason)
+
+    def rows(identity: list[int] | None) -> list[Row]:
+        born, forked = begun
+        more = {} if identity is None else {"folder_id": identity}
+        return renumbered([born, forked._replace(body={**forked.body, **more}), *kept])
+
+    seed = Seed(
+        rows=rows,
+        named={sha256 for sha256, _ in refs_of(kept)},
+        artifacts=source.artifacts,
+        store=here,
+        run=source.name,
+        taken=partial(_taken, source.name, name, root),
+    )
+    root.plant(name, seed)
     fold = Fold.whole([*begun, *kept])
     ended = {s.id: (s.effect, s.outcome(source.now)) for s in fold.ordered()}
     happened, doubt = (Effect.EXTERNAL, Outcome.COMPLETED), Outcome.UNKNOWN
     return Forked(
         name=name,
-        folder=target,
+        folder=root.place(name).folder,
         of=source.name,
         at="" if state is None else state.id,
         operations=tuple(ended),
@@ -182,11 +192,10 @@ def fork(
     )
 
 
-def _refuse_taken(of: str, target: Path) -> None:
-    """Refuse a name that is taken: a fork never replaces anything."""
-    if target.exists() or target.is_symlink():
-        why = f"there is a run {target.name!r} in {target.parent} already. Give it another name."
-        raise VerdictRefused(f"run {of!r}", "fork", why)
+def _taken(of: str, name: str, root: Store) -> VerdictRefused:
+    """Say that a name is taken: a fork never replaces anything."""
+    why = f"there is a run {name!r} in {root.shown} already. Give it another name."
+    return VerdictRefused(f"run {of!r}", "fork", why)
 
 
 def prefix(records: tuple[Record, ...], fold: Fold, at: OperationState | None) -> Iterator[Record]:
@@ -234,8 +243,8 @@ def _without_grant(record: Record) -> Record | None:
 
 
 def _beginning(
-    source: Recorded, name: str, part: Path, at: OperationState | None, reason: str
-) -> list[Record]:
+    source: Recorded, name: str, at: OperationState | None, reason: str
+) -> tuple[Record, Record]:
     """Give the records of the fork's own birth, under the first epoch of its original."""
     fold, terms = source.fold, dict(source.fold.born.get("terms") or {})
     if terms.get("scopes"):
@@ -252,16 +261,15 @@ def _beginning(
         "of_id": fold.run_id,
         "at": "" if at is None else at.id,
         "seq": fold.last_seq if at is None else at.first_seq,
-        "folder_id": folders.folder_id(part),
         "terms": _said_since(source.records),
         "actor": settle.actor(),
         "reason": values.redact(reason),
     }
     epoch = source.records[0].epoch
-    return [
-        Record(seq, RUN, kind, source.now, epoch, body)
-        for seq, (kind, body) in enumerate([(Kind.BORN, born), (Kind.FORKED, forked)], start=1)
-    ]
+    return (
+        Record(1, RUN, Kind.BORN, source.now, epoch, born),
+        Record(2, RUN, Kind.FORKED, source.now, epoch, forked),
+    )
 
 
 def _said_since(records: tuple[Record, ...]) -> dict[str, Any]:
@@ -271,20 +279,3 @@ def _said_since(records: tuple[Record, ...]) -> dict[str, Any]:
         if record.op == RUN and record.kind in {Kind.FORKED, Kind.OPENED}:
             terms |= record.body.get("terms") or {}
     return terms
-
-
-def _copy_artifacts(source: Recorded, records: list[Record], part: Path) -> None:
-    """Copy the large values that the records name; one that is lost stays so, as it is told."""
-    named = {ref for r in records for text in texts_of(r.body) for ref in values.text_refs(text)}
-    if not named:
-        return
-    artifacts = values.DiskArtifacts(part / "artifacts")
-    try:
-        for sha256, _ in sorted(named):
-            try:
-                data = source.artifacts.get(sha256)
-            except (values.ArtifactMissing, values.ArtifactDamaged):
-                continue
-            artifacts.put(data)
-    finally:
-        artifacts.close()

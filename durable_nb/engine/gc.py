@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from durable_nb import values
+from durable_nb.engine import at_rest
 from durable_nb.engine.examination import ARTIFACTS, Tell
+from durable_nb.engine.recorded import refs_of
 from durable_nb.engine.report import RunDamaged, refuse_damaged
-from durable_nb.engine.verify import examined, find, quiet
-from durable_nb.journal import StoreLike
+from durable_nb.engine.verify import examined, find, placed, quiet
+from durable_nb.journal import Place, StoreLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,15 @@ def gc(
         Somebody holds the run: what it has stored and not yet recorded would look unneeded.
     RunDamaged
         Records are damaged or lost, so what they named would look unneeded.
+    JournalDamaged
+        So they are, in a database.
+    StaleOwner
+        In a database another owner took the run over meanwhile; nothing more was removed.
     RunMissing, BadName
     """
+    place = placed(name, store)
+    if place is not None:
+        return _gc_of_place(place, delete, tell)
     folder, run, found = find(name, store, "gc")
     with examined(folder, run, tell=tell, create=delete) as exam:
         exam.findings[:0] = found
@@ -99,3 +108,22 @@ def gc(
             for path in strays:
                 path.unlink()
     return Garbage(run, len(loose) + len(strays), size, delete)
+
+
+def _gc_of_place(place: Place, delete: bool, tell: Tell) -> Garbage:
+    """Do it where there are no files: under a lease of its own, so that no owner is at work.
+
+    How old an artifact is does not matter: a live owner keeps this out, and whoever takes the run
+    over in the middle of it keeps what it names after the last removal.
+    """
+    tell("reading ...")
+    with at_rest.held(place) as run:
+        found = run.recorded()
+        if found.fold.doubted:
+            raise RunDamaged(place.name, "records of it are lost, which nobody accepted yet")
+        named = {sha256 for sha256, _ in refs_of(found.records)}
+        loose = {s: size for s, size in run.artifacts.sizes().items() if s not in named}
+        if delete and loose:
+            tell("removing artifacts ...")
+            run.remove_artifacts(loose)
+    return Garbage(place.name, len(loose), sum(loose.values()), delete)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from durable_nb.engine.run import Run
     from durable_nb.journal.place import RunInbox
 
-#: Seconds between two looks into the inbox: an answer within 2 s is promised (DESIGN section 7).
-LOOK_S: Final = 0.5
 #: Seconds that closing waits for a verdict that is being recorded.
 _STOP_S: Final = 5.0
 
@@ -171,16 +169,24 @@ def _tell(run: Run, message: Message, document: Mapping[str, Any]) -> None:
 class Watcher:
     """Looks into the inbox of a run, at opening and then from a thread of its own.
 
+    Parameters
+    ----------
+    run : Run
+        Held by this process.
+    every : float, optional
+        Seconds between two looks; by default what its inbox says.
+
     Attributes
     ----------
     trouble : str
         The last failure; it raises to nobody.
     """
 
-    def __init__(self, run: Run, every: float = LOOK_S) -> None:
+    def __init__(self, run: Run, every: float | None = None) -> None:
         self.trouble = ""
-        self._run, self._every = run, every
+        self._run = run
         self._inbox = run.place.inbox(run.clock.now)
+        self._every = self._inbox.look_s if every is None else every
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 

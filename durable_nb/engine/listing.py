@@ -38,12 +38,10 @@ def refresh(
         Run to why it is shown as it is: who holds it, or what stood in the way.
     """
     notes: dict[str, str] = {}
-    for name in root.names():
-        place = root.place(name)
-        holder = place.probe()
+    for name, (holder, lags) in root.overview().items():
         if holder is not None and holder.life is not Life.CRASHED:
             notes[name] = f"held by {holder}"
-        elif holder is not None or place.lags():
+        elif holder is not None or lags:
             try:
                 with reading(name):
                     # a reader publishes the mirror as it leaves, and records nothing
@@ -76,10 +74,9 @@ def at_work(root: Store, now: datetime | None = None) -> dict[str, tuple[AtWork,
     """
     now = now or datetime.now(UTC)
     until = {}
-    for name in root.names():
-        place = root.place(name)
-        holder = place.probe()
+    for name, (holder, _) in root.overview().items():
         if holder is not None and holder.live and holder.info.role == Role.RUNNER:
+            place = root.place(name)
             place.fetch()
             epoch, last = holder.info.epoch, place.last_seq()
             until[name] = mirror.known_until(place.view, epoch, last, now)
@@ -153,4 +150,4 @@ def query_of(root: Store, query: str) -> pd.DataFrame:
     query : str
         DuckDB SQL.
     """
-    return mirror.query(root.views(), query, root.place)
+    return mirror.query(root.views(), query, root.place, root.overview())

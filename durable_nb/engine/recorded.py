@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from durable_nb import values
 from durable_nb.engine import views
 from durable_nb.journal import Place
 from durable_nb.model.fold import Fold
@@ -77,3 +78,9 @@ def texts_of(body: Any) -> Iterator[str]:
             stack.extend(found.values())
         elif isinstance(found, list | tuple):
             stack.extend(found)
+
+
+def refs_of(records: Iterable[Record]) -> set[tuple[str, int]]:
+    """Give SHA-256 and size of all large values that records name, wherever in their bodies."""
+    texts = (text for record in records for text in texts_of(record.body))
+    return {ref for text in texts for ref in values.text_refs(text)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from durable_nb.engine.terms import another, own_facets, recorded_facets
 from durable_nb.engine.undone import undone
 from durable_nb.engine.validation import schema_of
 from durable_nb.journal import THIS, Journal, Place, deferred_interrupts, folder_of
-from durable_nb.model.errors import RunClosed, RunHeld
+from durable_nb.model.errors import RunClosed, RunHeld, StaleOwner
 from durable_nb.model.facets import ANY, FacetSet, Part
 from durable_nb.model.fold import Fold
 from durable_nb.model.identity import named
@@ -225,8 +225,13 @@ class Trajectory:
 
     @property
     def trouble(self) -> str:
-        """What is in the journal's way at this moment; "" if nothing is."""
-        return self._journal.trouble
+        """What is in the way of what is to be kept at this moment; "" if nothing is."""
+        return self._journal.trouble or self.artifacts.trouble
+
+    def remove_artifacts(self, sha256s: Collection[str]) -> None:
+        """Remove what no record names; raises `StaleOwner` if the run has another owner by now."""
+        if not self.artifacts.remove(sha256s, self._journal.epoch):
+            raise StaleOwner(self.name, "another owner took it over in the middle of removing.")
 
     def is_durable(self, state: OperationState) -> bool:
         """Tell whether all that is recorded of an operation is on disk; lazy records may not be."""

@@ -14,7 +14,7 @@ from durable_nb.engine.examination import Examination, Tell
 from durable_nb.engine.read_journal import read_journal
 from durable_nb.engine.read_values import read_index, read_values
 from durable_nb.engine.report import Finding, Report
-from durable_nb.journal import Inbox, Mirror, OwnerInfo, StoreLike, folder_of, store_of
+from durable_nb.journal import Inbox, Mirror, OwnerInfo, Place, StoreLike, folder_of, store_of
 from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.looking import kept_out
@@ -84,6 +84,17 @@ def whole_report(
         return exam.report()
 
 
+def is_folder(run: str | os.PathLike[str]) -> bool:
+    """Tell whether what a person named is a folder itself, and no run of the store."""
+    return not isinstance(run, str) or "/" in run or run in (".", "..")
+
+
+def placed(run: str | os.PathLike[str], store: StoreLike | None) -> Place | None:
+    """Give the place of a run that has no folder; `None` where `find` finds one."""
+    root = None if is_folder(run) else store_of(store)
+    return None if root is None or root.folder is not None else root.place(str(run))
+
+
 def find(
     run: str | os.PathLike[str], store: StoreLike | None, verb: str
 ) -> tuple[Path, str, list[Finding]]:
@@ -95,7 +106,7 @@ def find(
     FoldersOnly
         The store is a database; it is told which verb this was for.
     """
-    named = isinstance(run, str) and "/" not in run and run not in (".", "..")
+    named = not is_folder(run)
     if named:
         root = folder_of(store_of(store), verb)
         folder = folders.run_folder(root, str(run))

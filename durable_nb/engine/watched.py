@@ -173,14 +173,16 @@ class Watched(Tables):
         The owner of a live run does it. Where nobody holds the run, not a byte of it changes.
         """
         root = None if store is None else store_of(store)
-        folder_of(root or self.place.store, "fork")  # before its address is told to the owner
         ref = at.id if isinstance(at, OperationView) else at
         if self.here is None and not remote.is_listening(self.place):
             from durable_nb.engine import at_rest  # it brings diskcache
 
             with at_rest.recorded(self.place) as source:
                 return fork(source, name, ref, root, reason=reason)
-        said = {"name": name, "store": None if root is None else root.address, "reason": reason}
+        other = None if root in (None, self.place.store) else root
+        # never an address with a password: the owner has what the other store asks for, or not
+        shown = None if other is None else other.shown
+        said = {"name": name, "store": shown, "reason": reason}
         told = self.ask("fork", "" if ref is None else str(ref), said)
         return Forked.from_dict(told["more"]["fork"])
 

@@ -17,7 +17,7 @@ from durable_nb.engine.watched import Watched, watch
 from durable_nb.faces.output import Face
 from durable_nb.faces.plain import rows_of, to_json
 from durable_nb.faces.settling import Line, lines_for
-from durable_nb.journal import Mirror, Place, Store, store_of
+from durable_nb.journal import Mirror, Place, Store, mirror, store_of
 from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.mirror import MIRROR_FILE, RUN_COLUMNS
 from durable_nb.model.errors import DurableError, RunHeld
@@ -160,11 +160,11 @@ def list_runs(face: Face) -> list[dict[str, Any]]:
     working = listing.at_work(root)
     found = {row["name"]: row for row in rows_of(frame)}
     rows = []
-    for name in root.names():
+    for name, (holder, _) in root.overview().items():
         place = root.place(name)
         blank = {**dict.fromkeys(RUN_COLUMNS), "name": name, "folder": place.shown}
         row = found.get(name, blank)
-        row["status"] = place.standing(row["status"])
+        row["status"] = mirror.standing(holder, row["status"])
         row["pace"] = str(pace_of(working.get(name)))
         row["at_work"] = [work.as_dict() for work in working.get(name, ())]
         rows.append({**row, "note": notes.get(name, "")})

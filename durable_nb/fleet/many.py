@@ -15,7 +15,7 @@ from durable_nb.fleet.kernels import Stop
 from durable_nb.fleet.notebooks import Submitted
 from durable_nb.fleet.supervising import RESTARTS, looking, output_of, stopping, submitted_in
 from durable_nb.fleet.supervisor import End, Supervised, Supervisor, for_a_person
-from durable_nb.journal import Store, StoreLike, store_of
+from durable_nb.journal import Store, StoreLike, mirror, store_of
 from durable_nb.journal.owner import Role
 from durable_nb.model.errors import DurableError, RunHeld
 from durable_nb.model.outcomes import RunStatus
@@ -99,11 +99,9 @@ class Many:
         frame = listing.query_of(self.root, "SELECT name, status FROM runs")
         known = dict(zip(frame["name"], frame["status"], strict=True))
         names = []
-        for name in self.root.names():
-            place = self.root.place(name)
-            holder = place.probe()
+        for name, (holder, _) in self.root.overview().items():
             looked_at = holder is not None and holder.live and holder.info.role != Role.RUNNER
-            status = place.standing(known.get(name))
+            status = mirror.standing(holder, known.get(name))
             if status in _LEFT or (looked_at and status not in _ENDED):
                 names.append(name)
         return names

@@ -73,7 +73,7 @@ def prepare_queue(server: Server) -> None:
     StoreRefused
         The right to make them is missing, or something else is in the way; nothing was made.
     """
-    sql: Any = queries("postgres")
+    sql: Any = queries("fleet")
     con = server.connect("queue schema")
     scripts = sorted(p.name for p in Path(SchemaManager.get_migrations_path()).glob("*.sql"))
     try:
@@ -213,18 +213,18 @@ class _Patient(PsycopgConnector):
 
 def _made(con: psycopg.Connection[Any]) -> list[str] | None:
     """Give the names of procrastinate's scripts that were done; `None` if there is no queue."""
-    sql: Any = queries("postgres")
+    sql: Any = queries("fleet")
     row = con.execute(sql["queue_made"]).fetchone()
     return None if row is None or row[0] is None else sorted(row[0].split())
 
 
 def _configure(con: psycopg.Connection[Any]) -> None:
-    con.execute(_raw(queries("postgres")["queue_search_path"]))
+    con.execute(_raw(queries("fleet")["queue_search_path"]))
     con.commit()
 
 
 async def _configure_async(con: psycopg.AsyncConnection[Any]) -> None:
-    await con.execute(_raw(queries("postgres")["queue_search_path"]))
+    await con.execute(_raw(queries("fleet")["queue_search_path"]))
     await con.commit()
 
 

@@ -126,7 +126,7 @@ def looking(run: str, store: Store) -> Iterator[Run]:
     ------
     RunHeld, RunMissing
     """
-    exists = run in store.names()
+    exists = store.place(run).exists()
     with (
         store.claimed(run) if exists else nullcontext(),
         open_run(run, store=store, must_exist=True, role="reader", surroundings=QUIET) as held,

@@ -339,7 +339,7 @@ class Supervisor:
         return Supervised(self.run, End.BROKEN_OFF, why=_TOLD_TO_STOP)
 
     def _exists(self) -> bool:
-        return self.run in self.store.names()
+        return self.store.place(self.run).exists()
 
 
 def for_a_person(run: Run, *, next_kernel: bool) -> tuple[Question, ...]:

@@ -44,6 +44,11 @@ class FolderArtifacts:
         self._folder, self._lock = folder, threading.Lock()
         self._store: values.DiskArtifacts | None = None
 
+    @property
+    def trouble(self) -> str:
+        """Nothing: a disk answers, or fails."""
+        return ""
+
     def _opened(self) -> values.DiskArtifacts:
         with self._lock:
             if self._store is None:
@@ -80,6 +85,16 @@ class FolderArtifacts:
         except (values.ArtifactStoreDamaged, NotTrusted) as problem:
             return Checked(told=told, problem=problem)
         return Checked(missing, told)
+
+    def sizes(self) -> dict[str, int]:
+        """Give SHA-256 to bytes of all that are there."""
+        return self._opened().sizes() if self._folder.exists() else {}
+
+    def remove(self, sha256s: Collection[str], epoch: int) -> bool:
+        """Remove what no record names; the lock keeps other owners out as long as this one is."""
+        for sha256 in sha256s:
+            self._opened().remove(sha256)
+        return True
 
     def close(self) -> None:
         """Let go of what was opened; twice is harmless."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -10,23 +11,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from durable_nb import values
 from durable_nb.journal import claim, mirror, owner
 from durable_nb.journal import folder as folders
 from durable_nb.journal.folder import HEAD_FILE, JOURNAL_FILE
 from durable_nb.journal.folder_artifacts import FolderArtifacts
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.head import Head
 from durable_nb.journal.inbox import Inbox
+from durable_nb.journal.interrupts import deferred_interrupts
 from durable_nb.journal.lease import Lease
 from durable_nb.journal.looking import kept_out
 from durable_nb.journal.mirror import MIRROR_FILE
 from durable_nb.journal.opening import open_journal
 from durable_nb.journal.owner import Holder, OwnerInfo
 from durable_nb.journal.tables import read_closed
+from durable_nb.journal.transplant import built_aside, end_of_rows, plant
 from durable_nb.model.errors import JournalDamaged
 from durable_nb.model.records import Record
 
 if TYPE_CHECKING:
     from durable_nb.journal.protocol import Journal
+    from durable_nb.journal.seed import Seed
 
 ARTIFACTS_FOLDER: Final = "artifacts"
 
@@ -62,6 +68,11 @@ class FolderStore:
         """List the runs, by name."""
         return folders.run_names(self.root)
 
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, by name, who holds them and whose mirror lags."""
+        places = {name: self.place(name) for name in self.names()}
+        return {name: Glance(place.probe(), place.lags()) for name, place in places.items()}
+
     def place(self, name: str) -> FolderPlace:
         """Give the place of a run, which need not exist."""
         return FolderPlace(folders.run_folder(self.root, name))
@@ -81,6 +92,20 @@ class FolderStore:
     def claimed(self, name: str) -> AbstractContextManager[None]:
         """Be the only supervisor of a run."""
         return claim.claimed(self.root, name)
+
+    def plant(self, name: str, seed: Seed) -> None:
+        """Make a run of records of another one: its folder gets its name when it is whole."""
+        target = folders.run_folder(self.root, name)
+
+        def refuse_taken() -> None:
+            if os.path.lexists(target):
+                raise seed.taken()
+
+        with built_aside(target, ".fork-", refuse_taken) as part:
+            rows = seed.rows(folders.folder_id(part))
+            _copy_artifacts(seed, part / ARTIFACTS_FOLDER)
+            with deferred_interrupts():
+                plant(part / JOURNAL_FILE, part / HEAD_FILE, rows, end_of_rows(rows), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +252,19 @@ class FolderLease:
         if self._head is not None:
             self._head.close()
         self._lease.release()
+
+
+def _copy_artifacts(seed: Seed, folder: Path) -> None:
+    """Copy the large values that the records name; one that is lost stays so, as it is told."""
+    if not seed.named:
+        return
+    artifacts = values.DiskArtifacts(folder)
+    try:
+        for sha256 in sorted(seed.named):
+            with contextlib.suppress(values.ArtifactMissing, values.ArtifactDamaged):
+                artifacts.put(seed.artifacts.get(sha256))
+    finally:
+        artifacts.close()
 
 
 class ClosedFile:

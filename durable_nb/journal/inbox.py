@@ -32,6 +32,9 @@ ANSWER_LIMIT: Final = 1 << 24
 #: Seconds for which an answer is kept.
 ANSWERS_KEPT_S: Final = 3600.0
 
+#: Seconds between two looks into the inbox: an answer within 2 s is promised (DESIGN section 7).
+LOOK_S: Final = 0.5
+
 _POLL_S: Final = 0.02
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _SENT, _TAKEN, _ANSWER, _BAD = ".json", ".taken", ".answer.json", ".bad"
@@ -85,9 +88,13 @@ class Inbox:
 
     Attributes
     ----------
+    look_s : float
+        Seconds between two looks of an owner: a folder does not tell when a message came.
     refused : list of str
         What `pending` found that is no message, and set aside; never executed.
     """
+
+    look_s = LOOK_S
 
     def __init__(self, folder: Path, clock: Callable[[], datetime] = _now) -> None:
         self.folder = folder / INBOX_FOLDER

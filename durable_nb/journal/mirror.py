@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from durable_nb.journal.glance import Glance
     from durable_nb.journal.place import Place
 
 __all__ = [
@@ -130,7 +132,15 @@ class Mirror:
             return [error]
 
 
-def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None) -> pd.DataFrame:
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def query(
+    store: Path,
+    sql: str,
+    place_of: Callable[[str], Place] | None = None,
+    known: Mapping[str, Glance] = _NOTHING,
+) -> pd.DataFrame:
     """Answer a question over the views `runs` and `operations` of a whole store.
 
     The query reaches these two and nothing else. A mirror that cannot be read is left out, and a
@@ -144,6 +154,8 @@ def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None)
         In DuckDB's dialect.
     place_of : callable, optional
         Gives the place of the run of that name, where that is not the folder of its mirror.
+    known : Mapping
+        Run to what is known of it: its place is not asked.
     """
     import pyarrow as pa
 
@@ -156,13 +168,13 @@ def query(store: Path, sql: str, place_of: Callable[[str], Place] | None = None)
             continue
         _name(bad)
         tables.append(table)
-        where, mirrored = str(folder), meta.get("status")
-        if place_of is None:
-            status = standing(probe(folder), mirrored)
+        place = None if place_of is None else place_of(folder.name)
+        if folder.name in known:
+            holder = known[folder.name].holder
         else:
-            place = place_of(folder.name)
-            where, status = place.shown, place.standing(mirrored)
-        runs.append({**meta, "status": status, "folder": where})
+            holder = probe(folder) if place is None else place.probe()
+        where = str(folder) if place is None else place.shown
+        runs.append({**meta, "status": standing(holder, meta.get("status")), "folder": where})
     statements = queries("mirror")
     casts = ", ".join(
         f'TRY_CAST("{column}" AS {kind}) AS "{column}"' for column, kind in RUN_COLUMNS.items()

@@ -20,9 +20,11 @@ from durable_nb.values.text import Artifacts
 
 if TYPE_CHECKING:
     from durable_nb.journal.folder_artifacts import Checked
+    from durable_nb.journal.glance import Glance
     from durable_nb.journal.inbox import Message
     from durable_nb.journal.owner import Holder, OwnerInfo
     from durable_nb.journal.protocol import Journal
+    from durable_nb.journal.seed import Seed
     from durable_nb.model.records import Record
 
 #: How a store in a database is written.
@@ -53,6 +55,13 @@ class Store(Protocol):
         """List the runs, by name."""
         ...
 
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, in order of their names, who holds them and whose mirror lags.
+
+        It is as asking `probe` and `lags` of each, where a database is asked only once.
+        """
+        ...
+
     def place(self, name: str) -> Place:
         """Give the place of a run, which need not exist; raises `BadName`."""
         ...
@@ -74,6 +83,18 @@ class Store(Protocol):
 
     def claimed(self, name: str) -> AbstractContextManager[None]:
         """Be the only supervisor of a run; raises `RunHeld` if there is another one."""
+        ...
+
+    def plant(self, name: str, seed: Seed) -> None:
+        """Make a run of records of another one; in the middle of that there is nothing of it.
+
+        Parameters
+        ----------
+        name : str
+            Of the new run. Where it is taken, `Seed.taken` is raised, and nothing was made.
+        seed : Seed
+            What it begins with.
+        """
         ...
 
 
@@ -102,7 +123,7 @@ class Place(Protocol):
 
     @property
     def identity(self) -> list[int] | None:
-        """What tells that a run was copied or moved; `None` where that cannot be."""
+        """What tells that a run was copied or moved; `None` where that is not known."""
         ...
 
     def exists(self) -> bool:
@@ -259,6 +280,11 @@ class ClosedJournal(Protocol):
 class RunArtifacts(Artifacts, Protocol):
     """Where the large values of one run are."""
 
+    @property
+    def trouble(self) -> str:
+        """What is in the way at this moment, such as a database that is waited for; or ""."""
+        ...
+
     def check(self, refs: Collection[tuple[str, int]], *, mend: bool) -> Checked:
         """Check that values are there in their full size, unread.
 
@@ -271,6 +297,27 @@ class RunArtifacts(Artifacts, Protocol):
         """
         ...
 
+    def sizes(self) -> dict[str, int]:
+        """Give SHA-256 to bytes of all that are there."""
+        ...
+
+    def remove(self, sha256s: Collection[str], epoch: int) -> bool:
+        """Remove what no record names; the caller owns the run.
+
+        Parameters
+        ----------
+        sha256s : collection of str
+            What to remove.
+        epoch : int
+            Under which the caller owns the run.
+
+        Returns
+        -------
+        bool
+            `False` if it has been succeeded since: then nothing more was removed.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of what was opened; twice is harmless."""
         ...
@@ -279,6 +326,7 @@ class RunArtifacts(Artifacts, Protocol):
 class RunInbox(Protocol):
     """What other processes say to a run's owner; see `durable_nb.journal.inbox.Inbox`."""
 
+    look_s: float
     refused: list[str]
 
     def send(self, verb: str, body: Mapping[str, Any]) -> str:

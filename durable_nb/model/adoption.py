@@ -1,4 +1,4 @@
-"""A run is bound to its folder: one that turns up in another is a copy, or was moved."""
+"""A run is bound to its place: one that turns up in another is a copy, or was moved."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Adoption(StrEnum):
 
 
 def is_elsewhere(recorded: Sequence[int] | None, now: Sequence[int] | None) -> bool:
-    """Tell whether a folder is another one than the one on record.
+    """Tell whether a run's place is another one than the one on record.
 
     Parameters
     ----------
     recorded, now : sequence of int
-        Device and inode. `None` is not on record: a journal from before they were noted. Now it is
-        `None` where a run can be neither copied nor moved.
+        Device and inode; in a database, number and first moment in µs. `None` is not on record: a
+        journal from before they were noted. Now it is `None` where they are not known.
 
     Returns
     -------
     bool
-        By the inode: some file systems number their device anew at each mount, and a copy gets
-        an inode of its own.
+        By the second: some file systems number their device anew at each mount, and a copy gets
+        an inode of its own; databases number their runs alike.
     """
     return recorded is not None and now is not None and recorded[1] != now[1]

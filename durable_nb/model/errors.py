@@ -281,7 +281,7 @@ class RunHeld(DurableError):
 
 
 class RunCopied(DurableError):
-    """A run is found in another folder than it was executed in: a copy, or it was moved."""
+    """A run is found in another place than it was executed in: a copy, or it was moved."""
 
     exit_code = 3  # a person is needed (DESIGN section 6)
 
@@ -292,7 +292,7 @@ class RunCopied(DurableError):
     def __str__(self) -> str:
         adopt = f'dnb.open_run("{self.run}", adopt='
         return (
-            f"run {self.run!r} was last executed in another folder: {self.folder} is a copy of it, "
+            f"run {self.run!r} was last executed in another place: {self.folder} is a copy of it, "
             "or was moved here. If both went on, each would do what is still to be done, under "
             "the same idempotency keys. Nothing was executed. Which is it?\n"
             f'It was moved, the old one is gone:      {adopt}"moved")\n'

@@ -225,6 +225,14 @@ class DiskArtifacts:
                 ) from cause
         return iter(found)
 
+    def sizes(self) -> dict[str, int]:
+        """Give SHA-256 to bytes of all artifacts whose file is there."""
+        found = {}
+        for sha256 in self.keys():
+            with contextlib.suppress(ArtifactMissing, ArtifactDamaged), self._open(sha256) as file:
+                found[sha256] = os.fstat(file.fileno()).st_size
+        return found
+
     def remove(self, sha256: str) -> None:
         """Forget an artifact: its row first, then its file, so that no row names a missing one."""
         with self._lock:

@@ -24,10 +24,6 @@ NOT_FOLDERS = pytest.mark.parametrize("kind", [k for k in KINDS if k != "folder"
 ABOUT_FILES = {
     "verify": lambda store, _: dnb.verify("r", store=store),
     "recover": lambda store, _: dnb.recover("r", store=store),
-    "gc": lambda store, _: dnb.gc("r", store=store),
-    "export": lambda store, at: dnb.export_run("r", at / "r.zip", store=store),
-    "import": lambda store, at: dnb.import_run(at / "r.zip", store=store),
-    "fork": lambda store, _: dnb.watch("r", store=store).fork("s"),
     "run.folder": lambda store, _: dnb.watch("r", store=store).folder,
 }
 

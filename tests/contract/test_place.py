@@ -11,6 +11,7 @@ from support.places import store_in
 from durable_nb.journal import FolderStore, Mirror, OwnerInfo, Store, mirror, store_of
 from durable_nb.journal.owner import Life
 from durable_nb.journal.postgres import StoreUnreachable
+from durable_nb.model.adoption import is_elsewhere
 from durable_nb.model.errors import BadName, JournalDamaged, RunClosed, RunHeld
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import RUN, Draft
@@ -208,12 +209,13 @@ def test_one_supervisor_a_run(store: Store):
         pass
 
 
-def test_a_copy_is_told_from_the_original_where_there_can_be_one(store: Store):
-    """A store whose runs can be neither copied nor moved has nothing to tell."""
+def test_a_copy_is_told_from_the_original(kind: str, store: Store):
+    """Each place has an identity of its own, which stays; but for a store that tells none."""
     leases = [store.place(name).acquire(who()) for name in "rs"]
     mine, other = store.place("r").identity, store.place("s").identity
-    assert (mine is None) == (store.folder is None)
-    assert mine is None or mine != other
+    assert (mine is None) == (kind == "unseen")
+    assert mine is None or is_elsewhere(mine, other)
+    assert store.place("r").identity == mine
     for lease in leases:
         lease.release()
 
@@ -240,3 +242,35 @@ def test_a_store_is_found_by_what_somebody_wrote(tmp_path: Path, monkeypatch: py
         store_of("postgresql://me:secret@host:bad port/db?secret")
     assert "secret" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_question_tells_of_all_runs_what_each_place_tells(store: Store):
+    """Who holds a run, and whether its mirror lags; a run begins with its first record."""
+
+    def begin(name: str):
+        lease = store.place(name).acquire(who())
+        journal = lease.open_journal(now, whole=True)
+        journal.append([BORN])
+        journal.close()
+        return lease
+
+    begin("given-back").release()
+    shown = begin("shown")
+    place = store.place("shown")
+    place.fetch()
+    Mirror(place.view).publish([], {"name": "shown", "status": "done", "run_id": "1"})
+    place.published()
+    shown.release()
+    held, only_looked_at = begin("held"), store.place("empty").acquire(who())
+    only_looked_at.release()
+
+    found = store.overview()
+    assert list(found) == store.names() == ["given-back", "held", "shown"]
+    for name, (holder, lags) in found.items():
+        alone = store.place(name).probe()
+        assert (holder is None) == (alone is None) == (name != "held")
+        assert lags == store.place(name).lags() == (name != "shown")
+    seen = found["held"].holder
+    assert seen is not None
+    assert (seen.life, seen.info.pid) == (Life.LIVE, who().pid)
+    held.release()

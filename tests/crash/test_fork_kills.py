@@ -57,8 +57,8 @@ else:
         if more[0] == "after":
             plant(*arguments)
         die()
-    import durable_nb.engine.fork
-    durable_nb.engine.fork.plant = planted
+    import durable_nb.journal.folder_place
+    durable_nb.journal.folder_place.plant = planted
 dnb.watch("refund-17", store=store).fork("what-if", at="mail[0]#1")
 """
 

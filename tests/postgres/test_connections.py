@@ -93,10 +93,11 @@ def test_a_batch_of_unknown_fate_takes_its_place_or_stops_the_journal(place, pro
     with pytest.raises(JournalUnwritable, match="cannot be reached") as told:
         owned.journal.append([draft(2, text="x-marks")])
     assert "Once the database answers again" in str(told.value)
-    assert "waits for the database" in owned.journal.trouble
+    assert "waited in vain for the database since 2" in owned.journal.trouble
     proxy.closed = False
     if not landed:
         assert owned.journal.append([draft(3)])[0].seq == 2
+        assert owned.journal.trouble == ""
         assert numbers(owned) == [1, 3]
         return
     for _ in range(2):

@@ -18,10 +18,9 @@ from support.postgres import connected
 
 import durable_nb as dnb
 from durable_nb.cli import cli
-from durable_nb.journal.errors import FoldersOnly
 from durable_nb.journal.postgres.errors import ExtraMissing
 from durable_nb.journal.postgres.sessions import looks
-from durable_nb.model.errors import RunHeld
+from durable_nb.model.errors import OwnerRefused, RunHeld
 
 PASSWORD = "hunter2hunter2"
 
@@ -144,8 +143,9 @@ def test_no_password_is_shown_or_kept(url, bench, tmp_path):
         child.until(lambda: len(seen.status_view().views) == 1)
         said = [str(held.value), repr(seen.place), *ask("show", "held", "--store", url)[1:]]
         said += ask("runs", "--store", url)[1:]
-        with pytest.raises(FoldersOnly, match="fork") as refused:
-            seen.fork("s", store=url)  # the owner would be told its address
+        assert not seen.fork("s", store=url).elsewhere  # the owner is not told its address
+        with pytest.raises(OwnerRefused) as refused:  # nor that of another one
+            seen.fork("s", store=url.replace("/t", "/gone"))
         said.append(str(refused.value))
         with connected(url) as con:
             said.append(str(con.execute("SELECT * FROM pg_stat_activity").fetchall()))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+import psycopg
 import pytest
 from support.keeping import artifacts_of, inbox_of, key_of
 from support.places import UnseenPlace, UnseenStore
@@ -21,9 +22,10 @@ import durable_nb as dnb
 from durable_nb.engine.inbox import Watcher
 from durable_nb.engine.remote import settle_live
 from durable_nb.engine.store import open_run
-from durable_nb.journal import FolderStore
+from durable_nb.journal import FolderStore, Inbox
 from durable_nb.journal.place import RunInbox
 from durable_nb.journal.postgres import (
+    PostgresInbox,
     Server,
     StoreRefused,
     StoreUnreachable,
@@ -312,6 +314,34 @@ def test_a_live_run_is_told_of_a_message_at_once(place, tmp_path):
         run.close()
     assert time.monotonic() - begun < 2
     assert eventually(lambda: not inboxes(url, name)), "somebody has left a connection open"
+
+
+def test_an_owner_that_is_told_looks_no_more_often_than_its_inbox_says(
+    place, tmp_path, monkeypatch
+):
+    """A thousand idle owners would ask the server for nothing, again and again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    url, _, name = place.partition(" ")
+    assert Inbox.look_s < PostgresInbox.look_s < 2  # within which an answer is promised
+    monkeypatch.setattr(PostgresInbox, "look_s", 3600.0)
+    query = "SELECT max(query_start) FROM pg_stat_activity WHERE application_name = %s"
+
+    def last_asked(con: psycopg.Connection) -> datetime:
+        asked = [f"durable_nb inbox of run {key_of_open(con, name)}"]
+        return con.execute(query, asked).fetchone()[0]
+
+    with open_run(name, store=url) as run, connected(url) as con:
+        time.sleep(0.5)  # until it listens
+        before = last_asked(con)
+        time.sleep(3 * Inbox.look_s)
+        assert last_asked(con) == before
+        assert run.is_open
+
+
+def key_of_open(con: psycopg.Connection, name: str) -> int:
+    """Give the number of a run that somebody holds."""
+    row = con.execute("SELECT run FROM durable_nb.runs WHERE name = %s", [name]).fetchone()
+    return row[0]
 
 
 def inboxes(url: str, name: str) -> list[object]:

@@ -11,8 +11,9 @@ import pytest
 from support.child import Child
 from support.postgres import connected
 
-from durable_nb.journal.owner import Life
-from durable_nb.journal.postgres import Server, probe
+from durable_nb.journal.owner import Life, OwnerInfo
+from durable_nb.journal.postgres import PostgresLease, Server, probe
+from durable_nb.journal.postgres.sessions import look_at
 from durable_nb.model.errors import RunHeld
 
 OWNER = """
@@ -100,3 +101,17 @@ def test_an_owner_that_lives_without_its_session_keeps_the_run(store, place, ope
     assert probe(Server(store), run).life is Life.LIVE
     lease.beat()
     assert is_owned()
+
+
+def test_of_all_runs_the_same_is_told_of_an_owners_session_as_of_one(store, place):
+    """Both statements look whether its lock is held, and find it free once it was released."""
+    _, _, run = place.partition(" ")
+    look, told = look_at(Server(store)), []
+    with PostgresLease.acquire(Server(store), run=run, who=OwnerInfo.here()):
+        told.append((look.ask("holder", {"name": run}), look.ask("holders")))
+    told.append((look.ask("holder", {"name": run}), look.ask("holders")))
+    look.close()
+    for (one,), every in told:
+        (among,) = [row for row in every if row[0] == run]
+        assert (one[1], one[2], one[6]) == (among[1], among[2], among[6])
+    assert [one[6] for (one,), _ in told] == [True, False]

@@ -23,7 +23,9 @@ from durable_nb.journal import (
     Store,
     store_of,
 )
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.place import ClosedJournal, RunArtifacts, RunInbox
+from durable_nb.journal.seed import Seed
 from durable_nb.journal.segments import MIRROR_FILE
 
 _MIRROR = "operations*.parquet"
@@ -65,6 +67,10 @@ class UnseenStore:
     def names(self) -> list[str]:
         return self.inner.names()
 
+    def overview(self) -> dict[str, Glance]:
+        places = {name: self.place(name) for name in self.names()}
+        return {name: Glance(place.probe(), place.lags()) for name, place in places.items()}
+
     def place(self, name: str) -> UnseenPlace:
         return UnseenPlace(self, self.inner.place(name))
 
@@ -81,6 +87,9 @@ class UnseenStore:
 
     def claimed(self, name: str) -> AbstractContextManager[None]:
         return self.inner.claimed(name)
+
+    def plant(self, name: str, seed: Seed) -> None:
+        self.inner.plant(name, seed)
 
 
 @dataclass(frozen=True)

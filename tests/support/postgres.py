@@ -90,6 +90,8 @@ class Proxy:
         The next statement does not reach the server, and the wire is cut.
     closed : bool
         Nobody is let in.
+    ends : bytes
+        How the answer to an append ends, and how that of a query that was asked for.
     """
 
     def __init__(self, target: Path) -> None:
@@ -99,7 +101,7 @@ class Proxy:
         self.cut_answer: int | None = None
         self.cut_asked = b""
         self.cut_request = self.closed = False
-        self._ends = b"INSERT 0 "
+        self.ends = b"INSERT 0 "
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -130,7 +132,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if self.cut_asked and self.cut_asked in data:
-                    self._ends = b"SELECT 1\0"  # not of its preparation, which is sent before
+                    self.ends = b"SELECT 1\0"  # not of its preparation, which is sent before
                 if self.cut_request and b"x-marks" in data:
                     self.cut_request = False
                     break
@@ -140,7 +142,7 @@ class Proxy:
     def _answers(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if self.cut_answer is not None and self._ends in data:
+                if self.cut_answer is not None and self.ends in data:
                     while data[-6:-1] != b"Z\0\0\0\5":  # it is committed once it is ready again
                         data += server.recv(65536)
                     cut, self.cut_answer = self.cut_answer, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Final
 
 from durable_nb import values
@@ -17,6 +18,12 @@ PART: Final = 8 << 20
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _LARGEST: Final = 2**63
+
+
+def parts_of(data: bytes) -> list[memoryview]:
+    """Cut bytes into the parts in which they are kept; nothing is copied."""
+    whole = memoryview(data)
+    return [whole[at : at + PART] for at in range(0, len(data), PART)]
 
 
 class PostgresArtifacts:
@@ -39,6 +46,11 @@ class PostgresArtifacts:
         self._key = key
         self._insisting = Patient(server, f"artifacts of run {key}", patience_s)
 
+    @property
+    def trouble(self) -> str:
+        """What it waits for."""
+        return self._insisting.trouble
+
     def put(self, data: bytes) -> str:
         """Store bytes; they are committed when this returns, equal content once.
 
@@ -56,10 +68,8 @@ class PostgresArtifacts:
         """
         if type(data) is not bytes:
             raise TypeError(f"artifacts are bytes, not {type(data).__name__}")
-        whole = memoryview(data)
-        parts = [whole[at : at + PART] for at in range(0, len(data), PART)]
         sha256 = hashlib.sha256(data).hexdigest()
-        self._insisting(lambda: self._put(sha256, len(data), parts))
+        self._insisting(lambda: self._put(sha256, len(data), parts_of(data)))
         return sha256
 
     def get(self, sha256: str) -> bytes:
@@ -103,6 +113,23 @@ class PostgresArtifacts:
         )
         return Checked(frozenset(refs) - {(sha256, size) for sha256, size in rows})
 
+    def sizes(self) -> dict[str, int]:
+        """Give SHA-256 to bytes of all that are there."""
+        return dict(self._insisting(lambda: self._run("artifact_sizes").fetchall()))
+
+    def remove(self, sha256s: Collection[str], epoch: int) -> bool:
+        """Remove what no record names, under the epoch of the run's owner.
+
+        A successor may find an artifact there, and name it instead of keeping it again: so the
+        epoch is checked in the statement that removes one.
+        """
+        for sha256 in sha256s:  # one at a time: the lease is not locked for long
+            given = {"sha256": sha256, "epoch": epoch}
+            (held,) = self._insisting(partial(self._one, "remove_artifact", **given))
+            if not held:
+                return False
+        return True
+
     def close(self) -> None:
         """Let go of the connection; twice is harmless."""
         self._insisting.close()
@@ -144,6 +171,10 @@ class PostgresArtifacts:
                 raise values.ArtifactDamaged(sha256, why)
             parts.append(data or b"")
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _one(self, name: str, **given: Any) -> Any:
+        """Send a statement about this run that has one row."""
+        return self._run(name, **given).fetchone()
 
     def _run(self, name: str, **given: Any) -> Any:
         """Send a statement about this run."""

@@ -91,7 +91,7 @@ class FleetTable:
     """
 
     def __init__(self, server: Server, patience_s: float = PATIENCE_S) -> None:
-        self._server, self._patient = server, Patient(server, "fleet", patience_s)
+        self._server, self._patient = server, Patient(server, "fleet", patience_s, file="fleet")
 
     def add(self, name: str, submitted: Mapping[str, Any]) -> None:
         """Add a run, unless there is one of this name."""

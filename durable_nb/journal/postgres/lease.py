@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.heartbeat import HEARTBEAT, Heartbeat
 from durable_nb.journal.owner import Holder, Life, OwnerInfo, boot_id, describe, life_of
 from durable_nb.journal.postgres.errors import StoreUnreachable
@@ -246,17 +247,27 @@ class PostgresLease:
 
 def probe(server: Server, run: str) -> Holder | None:
     """Tell who holds a run; None if nobody does, or there is no such run."""
-    return holders(server, run).get(run)
+    found = look_at(server).ask("holder", {"name": run})
+    return _holder(server, _read(found[0][1:])) if found else None
 
 
-def holders(server: Server, run: str | None = None) -> dict[str, Holder | None]:
-    """Tell of all runs of a store, or of one, who holds them: by name; None if nobody does.
+def holders(server: Server) -> dict[str, Holder | None]:
+    """Tell of all runs of a store who holds them: by name; None if nobody does.
 
     An owner lives as long as its heartbeat is younger than the lease, wherever it is, unless it is
     known to be gone.
     """
-    found = look_at(server).ask("holders", {"name": run})
-    return {name: _holder(server, _read(rest)) for name, *rest in found}
+    found = look_at(server).ask("holders")
+    return {name: _holder(server, _read(rest)) for name, *rest, _, _ in found}
+
+
+def overview(server: Server) -> dict[str, Glance]:
+    """Tell of all runs of a store that have begun, in one question."""
+    return {
+        name: Glance(_holder(server, _read(rest)), mirrored is None or seq > mirrored)
+        for name, *rest, seq, mirrored in look_at(server).ask("holders")
+        if seq is not None and not name.startswith(".")  # as the statement `runs` has it
+    }
 
 
 def _holder(server: Server, seen: _Seen) -> Holder | None:
@@ -340,7 +351,7 @@ def _take(
 
 def _seen(session: Session, run: str) -> _Seen | None:
     """Tell the owner on record, and the age of its heartbeat; None before the first one."""
-    row = session.run("holders", {"name": run}).fetchone()
+    row = session.run("holder", {"name": run}).fetchone()
     return None if row is None or not row[1] else _read(row[1:])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import psycopg
@@ -36,20 +37,30 @@ class Patient:
         What it is for, as `pg_stat_activity` shows it.
     patience_s : float
         Seconds to go on trying to reach the server; an interrupt ends that.
+    file : str
+        Where its statements are.
 
     Attributes
     ----------
     trouble : str
-        What it waits for just now.
+        What it waits for just now, or has given up, and since when; "" once it was reached.
     """
 
-    def __init__(self, server: Server, purpose: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        server: Server,
+        purpose: str,
+        patience_s: float = PATIENCE_S,
+        *,
+        file: str = "postgres",
+    ) -> None:
         self.server, self.trouble = server, ""
-        self._purpose, self._patience_s = purpose, patience_s
+        self._since = datetime.now(UTC)
+        self._purpose, self._patience_s, self._file = purpose, patience_s, file
         self._begin()
 
     def _begin(self) -> None:
-        self.session = Session(self.server, self._purpose)
+        self.session = Session(self.server, self._purpose, file=self._file)
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._user: int | None = None
         self._closed = False
@@ -101,18 +112,22 @@ class Patient:
     def _insisting(self, do: Callable[[], _T], again: bool) -> _T:
         try:
             try:
-                return do()
+                done = do()
             except (psycopg.Error, StoreUnreachable) as error:
                 if not is_lost(error):
                     raise
                 if not again:
                     raise self._unreachable(error) from None
-            return self._again(do)
+                done = self._again(do)
+            self.trouble = ""
+            return done
         except psycopg.Error as error:
             raise StoreRefused(self.server.place, self.server.clean(str(error))) from None
 
     def _again(self, do: Callable[[], _T]) -> _T:
-        """Go on trying; what it waits for is kept in `trouble`."""
+        """Go on trying; what it waits for, or has given up, is kept in `trouble`."""
+        if not self.trouble:
+            self._since = datetime.now(UTC)
         trying = Retrying(
             retry=retry_if_exception(is_lost),
             wait=wait_random_exponential(multiplier=0.05, max=_PAUSE),
@@ -121,13 +136,13 @@ class Patient:
             reraise=True,
         )
         try:
-            done = trying(do)
-        except (psycopg.Error, StoreUnreachable) as error:
+            return trying(do)
+        except BaseException as error:
             if not is_lost(error):
+                self.trouble = ""  # it has answered, or nobody waits any more
                 raise
+            self.trouble = self._told("waited in vain for the database", error)
             raise self._unreachable(error) from None
-        self.trouble = ""
-        return done
 
     def _is_over(self, state: RetryCallState) -> bool:
         """Whether to give up."""
@@ -137,7 +152,12 @@ class Patient:
     def _waits(self, state: RetryCallState) -> None:
         """Say what it waits for."""
         error = state.outcome.exception() if state.outcome is not None else None
-        self.trouble = f"waits for the database: {self._unreachable(error).cause}"
+        self.trouble = self._told("waits for the database", error)
+
+    def _told(self, what: str, error: BaseException | None) -> str:
+        """Say what is, since when and why."""
+        cause = self._unreachable(error).cause
+        return f"{what} since {self._since:%Y-%m-%d %H:%M:%S} UTC: {cause}"
 
     def _unreachable(self, error: BaseException | None) -> StoreUnreachable:
         """Give any failure as one that shows no secret."""

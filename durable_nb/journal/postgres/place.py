@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_nb.journal import folder as folders
+from durable_nb.journal.glance import Glance
 from durable_nb.journal.mirror import standing
 from durable_nb.journal.owner import Holder, OwnerInfo
 from durable_nb.journal.postgres import mirrors
 from durable_nb.journal.postgres.artifacts import PostgresArtifacts
 from durable_nb.journal.postgres.claim import claimed
 from durable_nb.journal.postgres.inbox import PostgresInbox
-from durable_nb.journal.postgres.lease import PostgresLease, probe
+from durable_nb.journal.postgres.lease import PostgresLease, overview, probe
 from durable_nb.journal.postgres.opening import open_postgres_journal
+from durable_nb.journal.postgres.planting import plant
 from durable_nb.journal.postgres.schema import prepare
 from durable_nb.journal.postgres.server import Server
 from durable_nb.journal.postgres.sessions import Look, look_at
@@ -30,12 +32,14 @@ from durable_nb.model.records import Record
 
 if TYPE_CHECKING:
     from durable_nb.journal.protocol import Journal
+    from durable_nb.journal.seed import Seed
 
 
 class _Standing(NamedTuple):
     """How far a run is, and its mirror."""
 
     key: int
+    born: int
     epoch: int
     held: bool
     seq: int
@@ -91,6 +95,10 @@ class PostgresStore:
         """List the runs, by name."""
         return [name for (name,) in self.look.ask("runs")]
 
+    def overview(self) -> dict[str, Glance]:
+        """Tell of all runs, by name, who holds them and whose mirror lags: in one question."""
+        return overview(self.server)
+
     def place(self, name: str) -> PostgresPlace:
         """Give the place of a run, which need not exist."""
         return PostgresPlace(self, folders.check_name(name))
@@ -115,6 +123,11 @@ class PostgresStore:
         """Be the only supervisor of a run, on whatever machine."""
         return claimed(self.server, name)
 
+    def plant(self, name: str, seed: Seed) -> None:
+        """Make a run of records of another one, in one transaction."""
+        source = self.place(seed.run).key() if seed.store == self else None
+        plant(self.server, folders.check_name(name), seed, source)
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresPlace:
@@ -137,9 +150,10 @@ class PostgresPlace:
         return None
 
     @property
-    def identity(self) -> None:
-        """Nothing: a run in a database is neither copied nor moved."""
-        return None
+    def identity(self) -> list[int] | None:
+        """Tell the run from what was imported: its number, and its first moment in µs."""
+        found = self._standing()
+        return None if found is None else [found.key, found.born]
 
     @property
     def shown(self) -> str:

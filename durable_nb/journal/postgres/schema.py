@@ -16,7 +16,7 @@ from durable_nb.journal.postgres.errors import (
 from durable_nb.journal.postgres.server import Server, is_lost
 from durable_nb.journal.sql import queries
 
-#: Version of the tables that this code makes: one migration each, in `postgres.sql`.
+#: Version of the tables that this code makes: one migration each, in `migrations.sql`.
 VERSION: Final = 6
 
 _GRANTS: Final = (
@@ -75,7 +75,7 @@ def _version(con: psycopg.Connection[Any]) -> int:
 
 def _migrate(con: psycopg.Connection[Any], target: int) -> None:
     """Make one migration, unless somebody else has made it meanwhile."""
-    sql = queries("postgres")
+    sql = queries("migrations")
     with con.transaction():
         _one(con, "migration_lock")
         if _version(con) >= target:
@@ -91,7 +91,7 @@ def _migrate(con: psycopg.Connection[Any], target: int) -> None:
 
 def _one(con: psycopg.Connection[Any], name: str) -> Sequence[Any]:
     """Give the one row of a statement."""
-    row: Sequence[Any] | None = con.execute(_raw(queries("postgres")[name])).fetchone()
+    row: Sequence[Any] | None = con.execute(_raw(queries("migrations")[name])).fetchone()
     assert row is not None
     return row
 

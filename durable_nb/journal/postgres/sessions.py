@@ -22,9 +22,11 @@ class Session:
     sent, even a farewell, would go out over its parent's connection.
     """
 
-    def __init__(self, server: Server, purpose: str, *, takes_over: bool = False) -> None:
+    def __init__(
+        self, server: Server, purpose: str, *, takes_over: bool = False, file: str = "postgres"
+    ) -> None:
         self.server = server
-        self._purpose, self._takes_over = purpose, takes_over
+        self._purpose, self._takes_over, self._file = purpose, takes_over, file
         self._con: psycopg.Connection[Any] | None = None
         self.opened = 0  # how many connections it has had
 
@@ -35,7 +37,7 @@ class Session:
         con = self.connected()
         try:
             # a statement of ours is no literal, on which psycopg's types insist
-            text: Any = queries("postgres")[name]
+            text: Any = queries(self._file)[name]
             return con.execute(text, given, prepare=True, binary=binary)
         except BaseException as error:
             # an interrupted one may still be under way, and would answer the next one

@@ -10,128 +10,6 @@ SELECT set_config('statement_timeout', %(statement)s, false),
                   CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                        ELSE current_setting('synchronous_commit') END, false)
 
--- name: has_schema
--- A schema without the table of versions is one that an administrator made for us.
-SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'durable_nb'),
-       EXISTS (SELECT FROM pg_catalog.pg_class c
-                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-                WHERE n.nspname = 'durable_nb' AND c.relname = 'versions')
-
--- name: version
--- The largest wins: versions are only added.
-SELECT coalesce(max(version), 0) FROM durable_nb.versions
-
--- name: migration_lock
--- Two that start first do not collide: the second waits, and finds all done. The number is ours.
-SELECT set_config('lock_timeout', '30s', true), set_config('statement_timeout', '0', true),
-       pg_advisory_xact_lock(7237042213041914468)
-
--- name: create_schema
--- Not with IF NOT EXISTS: that asks for the right to create even where there is nothing to do.
-CREATE SCHEMA durable_nb
-
--- name: create_versions
--- One row a migration that was made.
-CREATE TABLE durable_nb.versions (
-    version BIGINT PRIMARY KEY, made TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
-)
-
--- name: add_version
--- In the transaction of the migration itself.
-INSERT INTO durable_nb.versions (version) VALUES (%(version)s)
-
--- name: migration_1
--- The names of runs, and the records of all: never updated, never deleted. `op` and `body` are
--- encoded in rows.py. `digest` is the running digest after the row, so that it tells not only this
--- row but all before it: a batch that was sent again is recognised by its last one.
-CREATE TABLE durable_nb.runs (
-    run BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    born TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
-);
-CREATE TABLE durable_nb.records (
-    run BIGINT NOT NULL, seq BIGINT NOT NULL, op TEXT NOT NULL, kind TEXT NOT NULL,
-    ts BIGINT NOT NULL, epoch BIGINT NOT NULL, body BYTEA NOT NULL, digest BYTEA NOT NULL,
-    PRIMARY KEY (run, seq)
-)
-
--- name: migration_2
--- Who may append, and who lives. A heartbeat has a table of its own: on the lease row it would wait
--- behind an append. It is updated in place, so its pages keep room.
-CREATE TABLE durable_nb.leases (
-    run BIGINT PRIMARY KEY REFERENCES durable_nb.runs,
-    epoch BIGINT NOT NULL, owner JSONB NOT NULL, taken TIMESTAMPTZ NOT NULL, released TIMESTAMPTZ
-);
-CREATE TABLE durable_nb.heartbeats (
-    run BIGINT PRIMARY KEY REFERENCES durable_nb.runs,
-    epoch BIGINT NOT NULL, beat TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
-) WITH (fillfactor = 50);
-INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp()
-  FROM durable_nb.runs;
-INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM durable_nb.runs
-
--- name: migration_3
--- Large values, by the SHA-256 of their bytes in hexadecimal; a part is as long as a statement
--- should be. Kept uncompressed: most are compressed already, and their length is told unread.
-CREATE TABLE durable_nb.artifacts (
-    run BIGINT NOT NULL REFERENCES durable_nb.runs, sha256 TEXT NOT NULL,
-    size BIGINT NOT NULL, parts INTEGER NOT NULL,
-    PRIMARY KEY (run, sha256)
-);
-CREATE TABLE durable_nb.artifact_parts (
-    run BIGINT NOT NULL, sha256 TEXT NOT NULL, part INTEGER NOT NULL, data BYTEA NOT NULL,
-    PRIMARY KEY (run, sha256, part),
-    FOREIGN KEY (run, sha256) REFERENCES durable_nb.artifacts ON DELETE CASCADE
-);
-ALTER TABLE durable_nb.artifact_parts ALTER COLUMN data SET STORAGE EXTERNAL
-
--- name: migration_4
--- What others say to a run's owner, until its answer is an hour old. `taker` is the owner that took
--- it last: one that stood still answers nothing that the next owner has taken. `refused` is what is
--- no message: it is named once and stays as it is.
-CREATE TABLE durable_nb.messages (
-    run BIGINT NOT NULL REFERENCES durable_nb.runs, id TEXT NOT NULL,
-    sent TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), body BYTEA NOT NULL,
-    taken TIMESTAMPTZ, taker TEXT, refused TIMESTAMPTZ,
-    answered TIMESTAMPTZ, answer BYTEA,
-    PRIMARY KEY (run, id)
-)
-
--- name: migration_5
--- The lock that an owner's session holds, whose name is a number; and whether it does. Mirrors:
--- views and never evidence. `stamp` is the time of the file, in ns, by the clock of its owner;
--- `seq` the last record that it shows.
-CREATE FUNCTION durable_nb.owner_lock(run BIGINT, epoch BIGINT) RETURNS BIGINT IMMUTABLE
-    LANGUAGE sql AS $$
-        SELECT pg_catalog.hashtextextended('durable_nb.owner ' || run || ' ' || epoch, 0)
-    $$;
-CREATE FUNCTION durable_nb.is_owned(run BIGINT, epoch BIGINT) RETURNS BOOLEAN STABLE
-    LANGUAGE sql AS $$
-        SELECT EXISTS (
-            SELECT FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
-             WHERE k.locktype = 'advisory' AND d.datname = current_database()
-               AND k.objsubid = 1 AND k.granted
-               AND (k.classid::bigint << 32 | k.objid::bigint) = durable_nb.owner_lock(run, epoch))
-    $$;
-CREATE TABLE durable_nb.mirrors (
-    run BIGINT NOT NULL REFERENCES durable_nb.runs, name TEXT NOT NULL,
-    data BYTEA NOT NULL, stamp BIGINT NOT NULL, seq BIGINT NOT NULL,
-    published TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (run, name)
-)
-
--- name: migration_6
--- What the fleet executes, one row a run, whether it has begun or not. `turn` counts who was given
--- it: one that was succeeded changes nothing. `seq` is the last record when it was put down, so that
--- whatever is new calls it back; `due` when time does.
-CREATE TABLE durable_nb.fleet (
-    name TEXT PRIMARY KEY, state TEXT NOT NULL, turn BIGINT NOT NULL DEFAULT 0,
-    since TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), worker TEXT,
-    seq BIGINT NOT NULL DEFAULT 0, due TIMESTAMPTZ, why TEXT NOT NULL DEFAULT '',
-    failures JSONB NOT NULL DEFAULT '[]', submitted JSONB NOT NULL
-);
-CREATE INDEX ON durable_nb.fleet (name) WHERE state <> 'finished'
-
 -- name: give_birth
 -- A run with a free lease, all or nothing; nothing if it is there.
 WITH born AS (
@@ -140,6 +18,21 @@ WITH born AS (
     INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp() FROM born
 )
 INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM born
+
+-- name: plant_run
+-- As `give_birth`, in the transaction in which the run gets its records and, last, its name.
+WITH born AS (
+    INSERT INTO durable_nb.runs (name) VALUES (%(name)s) RETURNING run
+), free AS (
+    INSERT INTO durable_nb.leases SELECT run, 0, '{}', clock_timestamp(), clock_timestamp() FROM born
+), beat AS (
+    INSERT INTO durable_nb.heartbeats (run, epoch) SELECT run, 0 FROM born
+)
+SELECT run FROM born
+
+-- name: name_run
+-- Of two that want the name the second waits for the first, and fails if that one comes through.
+UPDATE durable_nb.runs SET name = %(name)s WHERE run = %(run)s
 
 -- name: run_of
 -- The number of a run.
@@ -172,15 +65,37 @@ SELECT epoch FROM taken
 SELECT epoch FROM durable_nb.leases
  WHERE run = %(run)s AND owner->>'claim' = %(claim)s AND released IS NULL
 
--- name: holders
--- Who has which run, with ages by the server's clock, which is the only one that counts.
+-- name: holder
+-- Who has a run, with ages by the server's clock, which is the only one that counts. Not one
+-- statement with the next: its plan for whatever name is given would read all runs.
 SELECT r.name, l.epoch, l.owner,
        extract(epoch FROM clock_timestamp() - l.taken)::float8,
        extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
        extract(epoch FROM clock_timestamp() - l.released)::float8,
        CASE WHEN l.released IS NULL THEN durable_nb.is_owned(l.run, l.epoch) ELSE false END
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
- WHERE %(name)s::text IS NULL OR r.name = %(name)s
+ WHERE r.name = %(name)s
+
+-- name: holders
+-- The same of all, with the last record and the last one that the mirror shows; either may be
+-- missing. The server's locks are looked at once, and not again for every owner.
+WITH locks AS MATERIALIZED (
+    SELECT DISTINCT k.classid::bigint << 32 | k.objid::bigint AS key
+      FROM pg_catalog.pg_locks k JOIN pg_catalog.pg_database d ON d.oid = k.database
+     WHERE k.locktype = 'advisory' AND d.datname = current_database()
+       AND k.objsubid = 1 AND k.granted
+)
+SELECT r.name, l.epoch, l.owner,
+       extract(epoch FROM clock_timestamp() - l.taken)::float8,
+       extract(epoch FROM clock_timestamp() - greatest(h.beat, l.taken))::float8,
+       extract(epoch FROM clock_timestamp() - l.released)::float8,
+       l.released IS NULL
+           AND durable_nb.owner_lock(l.run, l.epoch) IN (SELECT key FROM locks),
+       c.seq, m.seq
+  FROM durable_nb.runs r JOIN durable_nb.leases l USING (run) JOIN durable_nb.heartbeats h USING (run)
+  LEFT JOIN LATERAL (SELECT seq FROM durable_nb.records WHERE run = r.run
+                      ORDER BY seq DESC LIMIT 1) c ON true
+  LEFT JOIN durable_nb.mirrors m ON m.run = r.run AND m.name = 'operations.parquet'
  ORDER BY r.name
 
 -- name: own
@@ -209,7 +124,7 @@ SELECT r.name FROM durable_nb.runs r
 
 -- name: standing
 -- How far a run and its mirror are: equal as long as there is nothing new.
-SELECT r.run, l.epoch, l.released IS NULL,
+SELECT r.run, (extract(epoch FROM r.born) * 1000000)::bigint, l.epoch, l.released IS NULL,
        (SELECT coalesce(max(c.seq), 0) FROM durable_nb.records c WHERE c.run = r.run),
        m.seq, m.published
   FROM durable_nb.runs r JOIN durable_nb.leases l USING (run)
@@ -291,6 +206,14 @@ SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
                     %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
              AS n(seq, op, kind, ts, epoch, body, digest)
 
+-- name: plant_records
+-- Of a run that nobody sees yet, so that there is no owner to guard against.
+INSERT INTO durable_nb.records (run, seq, op, kind, ts, epoch, body, digest)
+SELECT %(run)s, n.seq, n.op, n.kind, n.ts, n.epoch, n.body, n.digest
+  FROM unnest(%(seqs)b::bigint[], %(ops)b::text[], %(kinds)b::text[], %(tss)b::bigint[],
+              %(epochs)b::bigint[], %(bodies)b::bytea[], %(digests)b::bytea[])
+             AS n(seq, op, kind, ts, epoch, body, digest)
+
 -- name: written
 -- What stands at a place that is taken.
 SELECT epoch, digest FROM durable_nb.records WHERE run = %(run)s AND seq = %(seq)s
@@ -342,6 +265,33 @@ DELETE FROM durable_nb.artifact_parts
 INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
 VALUES (%(run)s, %(sha256)s, %(part)s, %(data)b)
 ON CONFLICT (run, sha256, part) DO UPDATE SET data = EXCLUDED.data
+
+-- name: artifact_sizes
+-- All that are there.
+SELECT sha256, size FROM durable_nb.artifacts WHERE run = %(run)s
+
+-- name: remove_artifact
+-- Guarded as an append is; its parts go with it. Tells whether the run is held.
+WITH held AS MATERIALIZED (
+    SELECT FROM durable_nb.leases
+     WHERE run = %(run)s AND epoch = %(epoch)s AND released IS NULL FOR SHARE
+), gone AS (
+    DELETE FROM durable_nb.artifacts a USING held
+     WHERE a.run = %(run)s AND a.sha256 = %(sha256)s
+)
+SELECT EXISTS (SELECT FROM held)
+
+-- name: copy_artifact
+-- From another run of this store, as it is; nothing if it is not there.
+WITH there AS (
+    INSERT INTO durable_nb.artifacts (run, sha256, size, parts)
+    SELECT %(run)s, a.sha256, a.size, a.parts FROM durable_nb.artifacts a
+     WHERE a.run = %(source)s AND a.sha256 = %(sha256)s
+    RETURNING sha256
+)
+INSERT INTO durable_nb.artifact_parts (run, sha256, part, data)
+SELECT %(run)s, p.sha256, p.part, p.data
+  FROM durable_nb.artifact_parts p JOIN there USING (sha256) WHERE p.run = %(source)s
 
 -- name: artifact_digests
 -- What is there, without its bytes being sent; no row if there is no such artifact.
@@ -425,104 +375,3 @@ SELECT id, octet_length(body), CASE WHEN octet_length(body) <= %(limit)s THEN bo
 UPDATE durable_nb.messages SET refused = clock_timestamp()
  WHERE run = %(run)s AND id = %(id)s AND answered IS NULL AND refused IS NULL
 
--- name: fleet_add
--- A run for the fleet; nothing if there is one of this name.
-INSERT INTO durable_nb.fleet (name, state, submitted)
-VALUES (%(name)s, 'queued', %(submitted)s::jsonb) ON CONFLICT DO NOTHING
-
--- name: fleet_again
--- Once more, with what was submitted now; not while it is at work.
-UPDATE durable_nb.fleet
-   SET state = 'queued', turn = turn + 1, since = clock_timestamp(), worker = NULL, due = NULL,
-       why = '', failures = '[]', submitted = %(submitted)s::jsonb
- WHERE name = %(name)s AND state <> 'working'
-RETURNING turn
-
--- name: fleet_row
--- What is known of one.
-SELECT state, turn, worker, why, failures, submitted FROM durable_nb.fleet WHERE name = %(name)s
-
--- name: fleet_begin
--- The turn of a worker; whoever had the one before changes nothing any more. What is finished or
--- parked is left alone.
-UPDATE durable_nb.fleet
-   SET state = 'working', turn = turn + 1, since = clock_timestamp(), worker = %(worker)s, due = NULL
- WHERE name = %(name)s AND state NOT IN ('finished', 'parked')
-RETURNING turn, failures, submitted
-
--- name: fleet_put_down
--- At the end of a turn, by whoever has it. The clock of the worker may be wrong: what counts is in
--- how many seconds it is due.
-UPDATE durable_nb.fleet
-   SET state = %(state)s, since = clock_timestamp(), why = %(why)s, seq = %(seq)s,
-       failures = %(failures)s::jsonb, worker = CASE WHEN %(state)s = 'queued' THEN NULL ELSE worker END,
-       due = clock_timestamp() + make_interval(secs => %(due_s)s::float8)
- WHERE name = %(name)s AND turn = %(turn)s
-
--- name: fleet_orphaned
--- Its worker says nothing any more.
-UPDATE durable_nb.fleet
-   SET state = 'queued', turn = turn + 1, since = clock_timestamp(), why = %(why)s
- WHERE name = %(name)s AND state = 'working'
-
--- name: fleet_idle
--- What is to be queued: it was put down and something is new, or its time has come; or it should be
--- in the queue and is not, because whoever was to put it there was killed.
-SELECT f.name FROM durable_nb.fleet f
- WHERE f.state <> 'finished'
-   AND CASE WHEN f.state IN ('waiting', 'person needed') THEN
-              f.due <= clock_timestamp()
-              OR EXISTS (SELECT FROM durable_nb.runs r WHERE r.name = f.name
-                            AND (EXISTS (SELECT FROM durable_nb.records c
-                                          WHERE c.run = r.run AND c.seq > f.seq)
-                                 OR EXISTS (SELECT FROM durable_nb.messages m WHERE m.run = r.run
-                                               AND m.answered IS NULL AND m.refused IS NULL)))
-            WHEN f.state IN ('queued', 'working') THEN
-              f.since < clock_timestamp() - make_interval(secs => %(grace_s)s::float8)
-            END
-   AND NOT EXISTS (SELECT FROM durable_nb_queue.procrastinate_jobs j
-                    WHERE j.queueing_lock = f.name AND j.status = 'todo')
-   AND NOT EXISTS (SELECT FROM durable_nb_queue.procrastinate_jobs j
-                    WHERE j.lock = f.name AND j.status = 'doing')
- LIMIT 1000
-
--- name: fleet_roster
--- What runs where. A worker that has said nothing for a lease has left an orphan.
-SELECT f.name,
-       CASE WHEN f.state = 'working' AND (w.id IS NULL OR w.last_heartbeat
-                 < clock_timestamp() - make_interval(secs => %(lease_s)s::float8))
-            THEN 'orphaned' ELSE f.state END,
-       CASE WHEN f.state = 'working' THEN f.worker END,
-       extract(epoch FROM clock_timestamp() - f.since)::float8,
-       extract(epoch FROM coalesce(f.due, t.scheduled_at) - clock_timestamp())::float8,
-       f.why, f.failures
-  FROM durable_nb.fleet f
-  LEFT JOIN durable_nb_queue.procrastinate_jobs t ON t.queueing_lock = f.name AND t.status = 'todo'
-  LEFT JOIN durable_nb_queue.procrastinate_jobs d ON d.lock = f.name AND d.status = 'doing'
-  LEFT JOIN durable_nb_queue.procrastinate_workers w ON w.id = d.worker_id
- WHERE %(every)s::boolean OR f.state <> 'finished'
- ORDER BY f.name
-
--- name: queue_lock
--- Two that start first do not collide. The number is ours.
-SELECT set_config('lock_timeout', '30s', true), set_config('statement_timeout', '0', true),
-       pg_advisory_xact_lock(7237042213041914469)
-
--- name: queue_made
--- Which of procrastinate's scripts were done; no row if there is no queue.
-SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace
- WHERE nspname = 'durable_nb_queue'
-
--- name: queue_begin
--- A schema of its own: an application's own queue in this database is another one.
-CREATE SCHEMA IF NOT EXISTS durable_nb_queue;
-SET LOCAL search_path = durable_nb_queue
-
--- name: queue_search_path
--- Of a session that talks to the queue.
-SELECT set_config('search_path', 'durable_nb_queue', false)
-
--- name: queue_silent
--- How long a worker has said nothing.
-SELECT extract(epoch FROM clock_timestamp() - last_heartbeat)::float8
-  FROM durable_nb_queue.procrastinate_workers WHERE id = %(worker)s

@@ -17,6 +17,7 @@ from IPython.display import display
 
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
+from durable_nb.model.errors import DurableError
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
@@ -66,6 +67,7 @@ class Panel:
         self._lock = threading.RLock()
         self._shown: object = None
         self._broken = False
+        self._behind: datetime | None = None  # since when it cannot be looked at the run
         self._answered: deque[str] = deque(maxlen=_REMEMBERED)
         self._watcher: threading.Thread | None = None
         self._over = threading.Event()
@@ -118,8 +120,19 @@ class Panel:
                 self.table.header = model.header_of(status, datetime.now(UTC))
                 self.table.rows = model.rows_of(status)
                 self._shown = shown
+                if self._behind is not None:
+                    self._behind = None
+                    self._set("message", {})
         except Exception as problem:
-            self._tell(f"the table is not current ({type(problem).__name__}: {problem})", ok=False)
+            self._fall_behind(problem)
+
+    def _fall_behind(self, problem: Exception) -> None:
+        """Say once, until it is current again, that the table is not, and since when."""
+        if self._behind is None:
+            self._behind = since = datetime.now(UTC)
+            why = f"{type(problem).__name__}: {problem}"
+            at = f"{since:%Y-%m-%d %H:%M:%S} UTC"
+            self._tell(f"the table is not current since {at} ({why})", ok=False)
 
     def _tell(self, text: str, *, ok: bool, request: str = "") -> None:
         """Say something: to the page that asked, or to all of them."""
@@ -156,13 +169,17 @@ class Panel:
                 if time.monotonic() - began >= BEAT_S:
                     began = time.monotonic()
                     self.table.beat += 1
-                changed = not self._broken and self.run.stamp() != self._shown
+                changed = not self._broken and (
+                    self._behind is not None or self.run.stamp() != self._shown
+                )
                 if changed and self._lock.acquire(blocking=False):
                     try:
                         self.refresh()
                     finally:
                         self._lock.release()
                 failures = 0
+            except DurableError as problem:  # such as a database that is away: it is back some day
+                self._fall_behind(problem)
             except Exception:  # no way to the front end, which calls the panel stale by itself
                 failures += 1
                 if failures >= _GIVE_UP:

@@ -20,6 +20,7 @@ from durable_nb.engine import store as stores
 from durable_nb.engine.options import Options
 from durable_nb.engine.remote import UNANSWERED, is_listening, settle_live
 from durable_nb.journal import FolderPlace, Inbox
+from durable_nb.journal.inbox import LOOK_S
 from durable_nb.model.errors import RunClosed
 
 ASK = {"op": "send#1", "actor": "ada"}
@@ -186,7 +187,7 @@ def test_a_slow_reconciler_keeps_nobody_else_waiting(open_run: Callable[..., Any
     slow = box.send("reconcile", ASK)
     quick = box.send("dependants", ASK)
     assert box.answer_to(quick, 2)["ok"]
-    time.sleep(owner.LOOK_S * 3)
+    time.sleep(LOOK_S * 3)
     assert box.answer_to(slow, 0) is None
     assert len(asked) == 1, "what is being asked is not asked again at the next look"
     goes_on.set()
@@ -279,7 +280,7 @@ def test_nothing_is_applied_after_the_end(run: Any) -> None:
     box = Inbox(run.folder)
     run.close()
     sent = box.send("deny", ASK)
-    time.sleep(owner.LOOK_S * 2)
+    time.sleep(LOOK_S * 2)
     owner.drain(run)
     assert [m.id for m in box.pending()] == [sent]
     with pytest.raises(RunClosed):
