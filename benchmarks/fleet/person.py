@@ -14,6 +14,8 @@ from durable_nb.journal.postgres.fleet import FleetState
 
 #: Seconds between two looks.
 _LOOK_S: Final = 1.0
+#: Of an error, for those who look on.
+_SAID: Final = 100
 #: What `durable-nb` ends with where all went well; 3 where a person is needed for something.
 _FINE: Final = frozenset({0, 3})
 
@@ -60,7 +62,7 @@ class Person(threading.Thread):
     def _look_at(self, run: str) -> None:
         code, out, err = self.yard.do("show", run, "--json")
         if code not in _FINE:  # such as while the database is away
-            self.say(f"{run} cannot be shown: {out}{err}")
+            self.say(f"{run} cannot be shown just now: {err.strip()[:_SAID]}")
             return
         for op in json.loads(out)["operations"]:
             if op["outcome"] == "unknown" and not op["live"]:
