@@ -16,6 +16,8 @@ owners
     same bytes that are committed with psycopg and nothing else: what the server carries here.
 many
     Opening a run, to the end of a new step in it, and listing, with few runs there and with many.
+fleet
+    The statements of the fleet's workers, with all these runs given to it (`benchmarks.queued`).
 million
     The same numbers multiplied, as each row says.
 """
@@ -29,6 +31,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmarks import queued
 from benchmarks.engines.stores import LARGE, OPERATIONS
 from benchmarks.running import Row, parser, program, tell, to_stderr
 from benchmarks.server import Cluster, Owners, Traffic, cluster
@@ -58,6 +61,7 @@ def main() -> int:
             ("Traffic", bench.traffic),
             ("Owners at once", bench.owners),
             ("Many runs", bench.many),
+            ("The fleet", bench.fleet),
             ("A million runs", bench.million),
         ):
             to_stderr(title)
@@ -228,6 +232,10 @@ class _Bench:
             ]
         self.found["listed"] = found["again_s"] / _SOME
         return rows
+
+    def fleet(self) -> list[Row]:
+        """Tell what the queue costs with all these runs in it."""
+        return queued.measure(self.server, "many", self.rounds)
 
     def million(self) -> list[Row]:
         """Multiply."""

@@ -46,7 +46,8 @@ def providing(modules: Iterable[str]) -> dict[str, str]:
     from importlib import metadata  # reads all packages: only where that is asked
 
     sources = metadata.packages_distributions()
-    names = {_plain(name) for module in modules for name in sources.get(module, ())}
+    # An editable install does not list its modules; most packages are called like them.
+    names = {_plain(name) for module in modules for name in sources.get(module, (module,))}
     known = installed()
     found = {name: known[name] for name in sorted(names) if name in known}
     return {"python": platform.python_version(), **found}

@@ -6,6 +6,7 @@ told by the run's records and by its row in the fleet's table.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -101,8 +102,8 @@ def prepare_queue(server: Server) -> None:
         con.close()
 
 
-def put(server: Server, run: str) -> None:
-    """Put a run into the queue; once is enough.
+def put(server: Server, *runs: str) -> None:
+    """Put runs into the queue; each is there once at most.
 
     Raises
     ------
@@ -113,9 +114,9 @@ def put(server: Server, run: str) -> None:
     )
     try:
         with App(connector=connector).open() as app:
-            job_of(app, run).defer(run=run)
-    except AlreadyEnqueued:
-        return
+            for run in runs:
+                with contextlib.suppress(AlreadyEnqueued):
+                    job_of(app, run).defer(run=run)
     except ConnectorException as error:
         cause = server.clean(str(error.__cause__ or error))
         raise StoreUnreachable(server.place, cause) from None

@@ -26,6 +26,7 @@ from durable_nb.fleet.queue import (
     is_away,
     job_of,
     prepare_queue,
+    put,
 )
 from durable_nb.fleet.submitting import database_of
 from durable_nb.fleet.supervising import RESTARTS, stopping
@@ -248,8 +249,13 @@ class Worker:
             if job.id in self._doubtful:
                 await self._give_back(app, job)
         self._doubtful = {job.id or 0 for job in mine}
-        for run in await asyncio.to_thread(table.idle):
-            await self._put(app, run)
+        await asyncio.to_thread(self._call_back, table)
+
+    def _call_back(self, table: FleetTable) -> None:
+        """Queue what is due."""
+        with table.looking() as names:
+            if names:
+                put(self.store.server, *names)
 
     async def _give_back(self, app: App, job: Job) -> bool:
         """End a job that nobody does; `False` if somebody else was faster."""

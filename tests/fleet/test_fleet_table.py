@@ -135,6 +135,83 @@ def test_whatever_is_new_on_record_calls_a_waiting_run_back(table: FleetTable, s
     assert table.idle() == ["r"]
 
 
+def _looked(table: FleetTable) -> list[str]:
+    with table.looking() as names:
+        return names
+
+
+@pytest.fixture
+def settled(table: FleetTable, server: Server) -> FleetTable:
+    """A table with a run that was put down an hour ago, and looked at since."""
+    with dnb.open_run("r", store=server.url) as run:
+        seq = run.fold.last_seq + 1
+    table.add("r", {})
+    turn = table.begin("r", "w")
+    assert turn is not None
+    table.put_down(turn, FleetState.WAITING, seq=seq)
+    _age(server, "r", 3600)
+    _sql(
+        server,
+        "UPDATE durable_nb.leases SET taken = taken - interval '1 hour',"
+        " released = released - interval '1 hour'",
+    )
+    _sql(
+        server, "UPDATE durable_nb.fleet_looks SET looked = now() - interval '10 s', whole = now()"
+    )
+    return table
+
+
+def test_a_look_begins_where_the_last_one_did_and_finds_what_was_touched(settled, server):
+    """What waits untouched is not even looked at; whoever looks next sees nothing twice."""
+    assert _looked(settled) == []
+    _look_again(server)
+    with dnb.open_run("r", store=server.url) as run:
+        run.step("new", effect="none").call(lambda: 1)
+    assert _looked(settled) == ["r"]
+    assert _looked(settled) == []  # only just looked
+    _sql(
+        server,
+        "UPDATE durable_nb.leases SET taken = taken - interval '1 hour',"
+        " released = released - interval '1 hour'",
+    )
+    _look_again(server)
+    assert _looked(settled) == []  # untouched since
+    _sql(server, "UPDATE durable_nb.fleet_looks SET whole = now() - interval '1 hour'")
+    _look_again(server)
+    assert _looked(settled) == ["r"]  # by a look at all
+
+
+@pytest.mark.parametrize("how", ["message", "due", "put down"])
+def test_whatever_calls_a_run_back_is_seen_as_a_touch(settled, server, how):
+    """A message, its time, or the end of a turn that came after what it had judged."""
+    if how == "message":
+        _sql(
+            server,
+            "INSERT INTO durable_nb.messages (run, id, body)"
+            " SELECT run, 'm', '' FROM durable_nb.runs",
+        )
+    elif how == "due":
+        _sql(server, "UPDATE durable_nb.fleet SET due = now()")
+    else:
+        _sql(server, "UPDATE durable_nb.fleet SET since = now(), seq = 0")
+    assert _looked(settled) == ["r"]
+
+
+def test_one_that_is_killed_in_the_middle_of_a_look_leaves_it_to_the_next(settled, server):
+    """Nothing counts as looked at before it is in the queue; and two never look at once."""
+    _sql(server, "UPDATE durable_nb.fleet SET due = now()")
+    with closing(FleetTable(server)) as other:
+        with pytest.raises(KeyboardInterrupt), settled.looking() as names:
+            assert names == ["r"]
+            assert _looked(other) == []
+            raise KeyboardInterrupt
+        assert _looked(other) == ["r"]
+
+
+def _look_again(server: Server) -> None:
+    _sql(server, "UPDATE durable_nb.fleet_looks SET looked = looked - interval '10 s'")
+
+
 def test_the_queue_is_made_once_by_whoever_comes_first(server: Server):
     """Eight at the same time; and a second time there is nothing to do."""
     prepare(server)

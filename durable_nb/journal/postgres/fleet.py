@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,6 +14,11 @@ from durable_nb.journal.postgres.server import Server
 
 #: Seconds in which whoever makes a row also puts it into the queue.
 _GRACE_S: Final = 10.0
+#: Seconds between two looks at what has changed, and between two at all; and how much of the time
+#: before the last one is looked at again.
+_EVERY_S: Final = 2.0
+_WHOLE_S: Final = 600.0
+_AGAIN_S: Final = 120.0
 
 
 class FleetState(StrEnum):
@@ -160,9 +166,33 @@ class FleetTable:
         """Take a run from a worker that says nothing any more."""
         self._ask("fleet_orphaned", name=name, why=why)
 
-    def idle(self) -> list[str]:
-        """Name the runs that are to be put into the queue."""
-        return [name for (name,) in self._ask("fleet_idle", grace_s=_GRACE_S)]
+    @contextmanager
+    def looking(self) -> Iterator[list[str]]:
+        """Name the runs that are to be put into the queue; none if somebody else looks just now.
+
+        Once they are there, the next look begins where this one did.
+        """
+        rows = self._ask("fleet_look", every_s=_EVERY_S, again_s=_AGAIN_S, whole_s=_WHOLE_S)
+        if not rows:
+            yield []
+            return
+        ((is_whole, since, at),) = rows
+        try:
+            yield self.idle(since)
+            self._ask("fleet_looked", at=at, whole=is_whole)
+        finally:
+            self._ask("fleet_look_over")
+
+    def idle(self, since: object = "-infinity") -> list[str]:
+        """Name the runs that are to be put into the queue.
+
+        Parameters
+        ----------
+        since : datetime or str
+            Only what was touched after it.
+        """
+        found = self._ask("fleet_idle", prepare=False, since=since, grace_s=_GRACE_S)
+        return [name for (name,) in found]
 
     def roster(self, *, every: bool) -> list[FleetRow]:
         """List the runs, by name.
@@ -182,11 +212,11 @@ class FleetTable:
         """Let go of the session."""
         self._patient.close()
 
-    def _ask(self, statement: str, **given: Any) -> list[Any]:
+    def _ask(self, statement: str, *, prepare: bool = True, **given: Any) -> list[Any]:
         """Send what may be sent twice: each statement says what holds afterwards."""
 
         def send() -> list[Any]:
-            cursor = self._patient.session.run(statement, given)
+            cursor = self._patient.session.run(statement, given, prepare=prepare)
             return cursor.fetchall() if cursor.description else []
 
         return self._patient(send)

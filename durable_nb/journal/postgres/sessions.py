@@ -31,14 +31,22 @@ class Session:
         self.opened = 0  # how many connections it has had
 
     def run(
-        self, name: str, given: Mapping[str, Any] | None = None, *, binary: bool = False
+        self,
+        name: str,
+        given: Mapping[str, Any] | None = None,
+        *,
+        binary: bool = False,
+        prepare: bool = True,
     ) -> psycopg.Cursor[Any]:
-        """Send a statement once; a connection that it loses is dropped."""
+        """Send a statement once; a connection that it loses is dropped.
+
+        With `prepare` the server keeps its plan, which may then be one for whatever is given.
+        """
         con = self.connected()
         try:
             # a statement of ours is no literal, on which psycopg's types insist
             text: Any = queries(self._file)[name]
-            return con.execute(text, given, prepare=True, binary=binary)
+            return con.execute(text, given, prepare=prepare, binary=binary)
         except BaseException as error:
             # an interrupted one may still be under way, and would answer the next one
             if is_lost(error) or not isinstance(error, psycopg.Error):

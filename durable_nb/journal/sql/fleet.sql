@@ -38,12 +38,47 @@ UPDATE durable_nb.fleet
    SET state = 'queued', turn = turn + 1, since = clock_timestamp(), why = %(why)s
  WHERE name = %(name)s AND state = 'working'
 
+-- name: fleet_look
+-- Whether it is time to look, and nobody else does: then from when on, and what time it is. The lock
+-- goes with the session. An interval before the last look is looked at again, longer than whatever
+-- was under way then can take.
+SELECT l.whole_is_due,
+       (CASE WHEN l.whole_is_due THEN '-infinity'
+             ELSE l.looked - make_interval(secs => %(again_s)s::float8) END)::text,
+       clock_timestamp()::text
+  FROM (SELECT looked, whole < clock_timestamp() - make_interval(secs => %(whole_s)s::float8) AS whole_is_due
+          FROM durable_nb.fleet_looks
+         WHERE looked < clock_timestamp() - make_interval(secs => %(every_s)s::float8)) AS l
+ WHERE pg_try_advisory_lock(7237042213041914470)
+
+-- name: fleet_looked
+-- All that was found is in the queue. Whoever is killed before that moves nothing.
+UPDATE durable_nb.fleet_looks
+   SET looked = %(at)s::timestamptz,
+       whole = CASE WHEN %(whole)s THEN %(at)s::timestamptz ELSE whole END
+ WHERE looked < %(at)s::timestamptz
+
+-- name: fleet_look_over
+-- Another one may look.
+SELECT pg_advisory_unlock(7237042213041914470)
+
 -- name: fleet_idle
 -- What is to be queued: it was put down and something is new, or its time has come; or it should be
--- in the queue and is not, because whoever was to put it there was killed.
-SELECT f.name FROM durable_nb.fleet f
- WHERE f.state <> 'finished'
-   AND CASE WHEN f.state IN ('waiting', 'person needed') THEN
+-- in the queue and is not, because whoever was to put it there was killed. Only what was touched
+-- since some time is looked at: a run that waits costs nothing.
+WITH touched AS (
+    SELECT r.name FROM durable_nb.leases l JOIN durable_nb.runs r USING (run)
+     WHERE greatest(l.taken, l.released) >= %(since)s::timestamptz
+     UNION
+    SELECT r.name FROM durable_nb.messages m JOIN durable_nb.runs r USING (run)
+     WHERE m.answered IS NULL AND m.refused IS NULL AND m.sent >= %(since)s::timestamptz
+     UNION
+    SELECT name FROM durable_nb.fleet WHERE since >= %(since)s::timestamptz
+     UNION
+    SELECT name FROM durable_nb.fleet WHERE state = 'waiting' AND due <= clock_timestamp()
+)
+SELECT f.name FROM touched JOIN durable_nb.fleet f USING (name)
+ WHERE CASE WHEN f.state IN ('waiting', 'person needed') THEN
               f.due <= clock_timestamp()
               OR EXISTS (SELECT FROM durable_nb.runs r WHERE r.name = f.name
                             AND (EXISTS (SELECT FROM durable_nb.records c
@@ -57,7 +92,6 @@ SELECT f.name FROM durable_nb.fleet f
                     WHERE j.queueing_lock = f.name AND j.status = 'todo')
    AND NOT EXISTS (SELECT FROM durable_nb_queue.procrastinate_jobs j
                     WHERE j.lock = f.name AND j.status = 'doing')
- LIMIT 1000
 
 -- name: fleet_roster
 -- What runs where. A worker that has said nothing for a lease has left an orphan.
@@ -94,8 +128,3 @@ SET LOCAL search_path = durable_nb_queue
 -- name: queue_search_path
 -- Of a session that talks to the queue.
 SELECT set_config('search_path', 'durable_nb_queue', false)
-
--- name: queue_silent
--- How long a worker has said nothing.
-SELECT extract(epoch FROM clock_timestamp() - last_heartbeat)::float8
-  FROM durable_nb_queue.procrastinate_workers WHERE id = %(worker)s

@@ -111,11 +111,21 @@ CREATE TABLE durable_nb.mirrors (
 -- name: migration_6
 -- What the fleet executes, one row a run, whether it has begun or not. `turn` counts who was given
 -- it: one that was succeeded changes nothing. `seq` is the last record when it was put down, so that
--- whatever is new calls it back; `due` when time does.
+-- whatever is new calls it back; `due` when time does. `fleet_looks` is the one row that says when
+-- somebody looked last at what has changed, and at all.
 CREATE TABLE durable_nb.fleet (
     name TEXT PRIMARY KEY, state TEXT NOT NULL, turn BIGINT NOT NULL DEFAULT 0,
     since TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), worker TEXT,
     seq BIGINT NOT NULL DEFAULT 0, due TIMESTAMPTZ, why TEXT NOT NULL DEFAULT '',
     failures JSONB NOT NULL DEFAULT '[]', submitted JSONB NOT NULL
 );
-CREATE INDEX ON durable_nb.fleet (name) WHERE state <> 'finished'
+CREATE INDEX ON durable_nb.fleet (name) WHERE state <> 'finished';
+CREATE INDEX ON durable_nb.fleet (since);
+CREATE INDEX ON durable_nb.fleet (due) WHERE state = 'waiting';
+CREATE INDEX ON durable_nb.leases ((greatest(taken, released)));
+CREATE INDEX ON durable_nb.messages (sent) WHERE answered IS NULL AND refused IS NULL;
+CREATE TABLE durable_nb.fleet_looks (
+    one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
+    looked TIMESTAMPTZ NOT NULL DEFAULT '-infinity', whole TIMESTAMPTZ NOT NULL DEFAULT '-infinity'
+);
+INSERT INTO durable_nb.fleet_looks DEFAULT VALUES
