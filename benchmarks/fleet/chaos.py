@@ -65,7 +65,6 @@ class Came:
     chaos: Chaos
     found: Found
     done: Counter[str]
-    given: Counter[str]
     wall_s: float
     said: tuple[str, ...] = field(default=(), repr=False)
 
@@ -73,7 +72,8 @@ class Came:
         """Give what is told of it, by heading."""
         ends = ", ".join(f"{count} {state}" for state, count in sorted(self.found.ends.items()))
         restarts = sum(self.done[how] for how in self.chaos.harms.restarts)
-        verdicts = ", ".join(f"{count} {verb}" for verb, count in sorted(self.given.items()))
+        kinds = sorted(self.found.verdicts.items())
+        verdicts = ", ".join(f"{count} {kind}" for kind, count in kinds)
         return {
             "workers": self.chaos.workers,
             "runs": f"{self.chaos.runs} ({ends})",
@@ -84,7 +84,7 @@ class Came:
             "restarts of the database": restarts,
             "runs wanted by a second one": self.done["second"],
             "deaths of kernels on record": self.found.deaths,
-            "verdicts": f"{self.found.verdicts} ({verdicts or 'none'})",
+            "verdicts": f"{self.found.verdicts.total()} ({verdicts or 'none'})",
             "effects that a denial allowed again": self.found.again,
             "duplicates": self.found.duplicates,
             "lost": self.found.lost,
@@ -134,6 +134,7 @@ def harmed(chaos: Chaos, store: str, folder: Path, say: Callable[[str], object])
             over.set()
             harming.join()
             person.join()
+            ended = [hand.log for hand in yard.hands if hand.ended_by_itself]
             codes = _told_to_stop(yard)
             told_of = yard.tell("/told")
         finally:
@@ -145,9 +146,13 @@ def harmed(chaos: Chaos, store: str, folder: Path, say: Callable[[str], object])
     judge = Judge(store, happened, told_of["requests"], chaos.operations)
     found = judge.look(rows, harming.stopped, person.seen)
     found.broken += [f"a second supervisor was let in: {s}" for s in harming.seconds if s]
-    found.broken += [f"a worker ended with {code}" for code in codes if code]
+    found.broken += [f"a worker that was told to stop ended with {code}" for code in codes if code]
+    for log in ended:
+        found.broken.append(
+            f"{log.stem} ended by itself: {log.read_text('utf-8', 'replace')[-300:]}"
+        )
     found.broken += _undone(chaos.harms, harming.done)
-    return Came(chaos, found, harming.done, person.given, time.monotonic() - began, tuple(lines))
+    return Came(chaos, found, harming.done, time.monotonic() - began, tuple(lines))
 
 
 def _until_quiet(

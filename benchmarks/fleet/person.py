@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,8 +29,6 @@ class Person(threading.Thread):
         Keys that are not settled yet.
     seen : set of str
         Keys of the operations that were seen to be unknown.
-    given : Counter
-        Verdicts that were accepted, by their verb.
     """
 
     yard: Yard
@@ -39,7 +36,6 @@ class Person(threading.Thread):
     say: Callable[[str], object]
     over: threading.Event
     seen: set[str] = field(default_factory=set)
-    given: Counter[str] = field(default_factory=Counter)
     problem: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -82,5 +78,4 @@ class Person(threading.Thread):
             words = ("deny", run, op["id"], "--evidence", "the ledger does not have it")
         code, _, _ = self.yard.do(*words)
         if code in _FINE:
-            self.given[words[0]] += 1
             self.say(f"a person: {words[0]} {run} {op['id']}")

@@ -26,17 +26,19 @@ class Found:
         Rules that were broken, a line each.
     ends : Counter
         Runs by where they stand.
-    operations, verdicts, again, deaths : int
-        Completed operations; verdicts on record; effects that a denial has allowed to happen once
-        more; kernels whose death is on record.
+    verdicts : Counter
+        On record, by their kind.
+    operations, again, deaths : int
+        Completed operations; effects that a denial has allowed to happen once more; kernels whose
+        death is on record.
     duplicates, lost : int
         Effects that happened too often, and operations on record as done that have none.
     """
 
     broken: list[str] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
     operations: int = 0
-    verdicts: int = 0
     again: int = 0
     deaths: int = 0
     duplicates: int = 0
@@ -126,7 +128,7 @@ class Judge:
     def _operation(self, name: str, op: Any, kinds: Counter[str]) -> None:
         key, denied = op.idempotency_key, kinds["denied"]
         self._keys.add(key)
-        self.found.verdicts += sum(kinds[kind] for kind in _VERDICTS)
+        self.found.verdicts += Counter({kind: kinds[kind] for kind in _VERDICTS})
         if op.effect == "none":
             return
         times = self.happened[key]

@@ -57,6 +57,11 @@ class Hand:
         return not self.stopped and self.process.poll() is None
 
     @property
+    def ended_by_itself(self) -> bool:
+        """Whether it has ended, and nobody has killed it."""
+        return self.process.poll() not in {None, -signal.SIGKILL}
+
+    @property
     def said(self) -> str:
         """What it wrote."""
         return self.log.read_text("utf-8", "replace")
@@ -175,7 +180,7 @@ class Yard:
         with self._starting:
             log = self.folder / f"worker-{len(self.hands)}.log"
             with log.open("wb") as file:
-                words = ["worker", "--slots", str(self.slots)]
+                words = ["worker", "--debug", "--slots", str(self.slots)]
                 process = subprocess.Popen(
                     [sys.executable, "-m", "durable_nb.cli", *words],
                     cwd=self.folder,

@@ -28,5 +28,5 @@ def test_a_fleet_that_is_harmed_all_the_time_does_nothing_twice_and_loses_nothin
     assert came.done == {
         "worker": 3, "kernel": 2, "lost": 1, "stop": 1, "second": 1, "immediate": 1, "fast": 1
     }  # fmt: skip
-    assert came.given["confirm"] >= 1, "what the stopped worker had begun had happened"
-    assert came.given["deny"] >= 1, "what never came had not"
+    assert came.found.verdicts["confirmed"] >= 1, "what the stopped worker had begun had happened"
+    assert came.found.verdicts["denied"] >= 1, "what never came had not"
