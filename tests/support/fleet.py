@@ -20,7 +20,7 @@ from support.desk import Desk
 
 #: Seconds of a lease: what is dead is noticed soon.
 LEASE_S = 5
-_WAIT_S = 90
+_WAIT_S = 240
 
 
 @dataclass
