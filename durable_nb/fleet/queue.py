@@ -150,6 +150,14 @@ def is_away(error: BaseException) -> bool:
     return cause is None or is_lost(cause)
 
 
+def is_forgotten(error: ConnectorException) -> bool:
+    """Tell whether the queue has struck this worker off, which had been silent for too long.
+
+    Every worker that begins strikes off those; what is fetched then names a worker that is gone.
+    """
+    return isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation)
+
+
 class _Patient(PsycopgConnector):
     """Goes on trying while the server is gone, such as one that starts again.
 

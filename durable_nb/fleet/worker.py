@@ -24,6 +24,7 @@ from durable_nb.fleet.queue import (
     OnlyWhenAsked,
     app_of,
     is_away,
+    is_forgotten,
     job_of,
     prepare_queue,
     put,
@@ -187,7 +188,8 @@ class Worker:
             try:
                 await queue.run()  # type: ignore[no-untyped-call]
             except ConnectorException as error:
-                if not is_away(error) or self.stop.wanted.is_set():
+                is_over = not (is_away(error) or is_forgotten(error))
+                if is_over or self.stop.wanted.is_set():
                     raise
             finally:
                 for task in beside:

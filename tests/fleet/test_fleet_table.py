@@ -208,6 +208,17 @@ def test_one_that_is_killed_in_the_middle_of_a_look_leaves_it_to_the_next(settle
         assert _looked(other) == ["r"]
 
 
+def test_one_that_stands_still_in_the_middle_of_a_look_keeps_others_from_it_for_a_lease(
+    settled, server
+):
+    """Nothing that it holds outlives that, not even while its session does."""
+    _sql(server, "UPDATE durable_nb.fleet SET due = now()")
+    with closing(FleetTable(server)) as other, settled.looking():
+        assert _looked(other) == []
+        _sql(server, "UPDATE durable_nb.fleet_looks SET busy = busy - interval '5 s'")
+        assert _looked(other) == ["r"]
+
+
 def _look_again(server: Server) -> None:
     _sql(server, "UPDATE durable_nb.fleet_looks SET looked = looked - interval '10 s'")
 

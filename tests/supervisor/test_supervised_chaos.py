@@ -16,10 +16,10 @@ from typing import Any
 
 import nbformat
 import pytest
-from support.http_ledger import HttpLedger, serving
-from support.ledger import Ledger
 from support.memory_group import Little, little_memory
 
+from benchmarks.fleet.ledger import HttpLedger, serving
+from benchmarks.fleet.notebooks import CLIENT, EFFECTS, Plan
 from durable_nb.journal.owner import OwnerInfo, Role, is_alive
 
 pytestmark = pytest.mark.slow
@@ -27,36 +27,6 @@ pytestmark = pytest.mark.slow
 KILLS = 15
 #: Seconds after which even an intent that rides with the next commit is on disk.
 LANDED_S = 1.2
-EFFECTS = ("none", "idempotent", "external")
-
-CLIENT = """import json, os, pathlib, urllib.request
-import durable_nb as dnb
-
-def ask(path, body=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(os.environ['LEDGER'] + path, data=data)
-    return json.load(urllib.request.urlopen(request, timeout=60))
-
-def post(kind, what, key):
-    return ask('/' + kind, {'what': what, 'key': key})['done']"""
-
-STEPS = """def look_up(op):
-    found = ask('/find?key=' + op.idempotency_key)['what']
-    if found:
-        return dnb.Happened(found[0], evidence='the ledger has it')
-    return dnb.DidNotHappen(evidence='the ledger does not have it')
-
-@dnb.step(effect='none')
-def look(what, *, idempotency_key):
-    return post('none', what, idempotency_key)
-
-@dnb.step(effect='idempotent')
-def put(what, *, idempotency_key):
-    return post('idempotent', what, idempotency_key)
-
-@dnb.step(effect='external', reconcile=look_up, settle_after=1)
-def send(what, *, idempotency_key):
-    return post('external', what, idempotency_key)"""
 
 HUNGRY = """@dnb.step(effect='idempotent')
 def hungry(what, *, idempotency_key):
@@ -73,77 +43,21 @@ SLOW = frozenset({12, 28, 41, 46})
 HUNGRY_GROUP = 9
 
 
-@dataclass
-class Plan:
-    """The notebook, and what has to happen.
+def planned(little: Little) -> Plan:
+    """Plan the notebook.
 
     18 plain cells do 8 steps each, 10 of them by calls and 8 in ``with``; 10 ``%%durable`` cells
     hold 5 steps each; 6 ``%%durable`` cells are an operation each: 200. Six cells hold none: the
     one that opens the run, clients, steps, the hungry step, a list, and the sum at the end.
     """
-
-    cells: list[str]
-    effects: list[str] = field(default_factory=list)
-    slow: list[int] = field(default_factory=list)
-    operations: int = 0
-
-    def _next(self) -> tuple[str, str]:
-        """Give the effect and the name of the next operation."""
-        effect = EFFECTS[self.operations % 3]
-        what = f"{effect}-{self.operations}"
-        if effect != "none":
-            self.effects.append(what)
-        if self.operations in SLOW:
-            self.slow.append(self.operations)
-        self.operations += 1
-        return effect, what
-
-    def _call(self, name: str = "") -> str:
-        number = self.operations
-        effect, what = self._next()
-        return f"{name or STEP[effect]}.options(key={number})({what!r})"
-
-    def calls(self, *, hungry: bool) -> None:
-        first = f"seen.append({self._call('hungry')})" if hungry else f"seen.append({self._call()})"
-        self.cells.append("\n".join([first, *(f"seen.append({self._call()})" for _ in range(7))]))
-
-    def blocks(self) -> None:
-        lines = []
-        for _ in range(8):
-            number = self.operations
-            effect, what = self._next()
-            more = ", reconcile=look_up, settle_after=1" if effect == "external" else ""
-            lines.append(
-                f"with run.step('do', key={number}, effect={effect!r}, inputs={{}}{more}) as op:\n"
-                "    if op.needed:\n"
-                f"        op.result = post({effect!r}, {what!r}, op.idempotency_key)\n"
-                "seen.append(op.result)"
-            )
-        self.cells.append("\n".join(lines))
-
-    def container(self) -> None:
-        calls = ",\n    ".join(self._call() for _ in range(5))
-        name = f"together_{self.operations}"
-        self.cells += [f"%%durable {name}\n{name} = [\n    {calls}\n]"]
-
-    def opaque(self) -> None:
-        name = f"alone_{self.operations}"
-        self.operations += 1
-        self.cells += [f"%%durable {name} --effect none\n{name} = post('none', '{name}', '{name}')"]
-
-
-STEP = {"none": "look", "idempotent": "put", "external": "send"}
-
-
-def planned(little: Little) -> Plan:
-    plan = Plan([CLIENT, STEPS, little.source + HUNGRY, "seen = []"])
+    plan = Plan([CLIENT], SLOW)
+    plan.cells += [plan.steps, little.source + HUNGRY, "seen = []"]
     for group in range(18):
         if group % 9 in {1, 3, 5, 7}:
-            plan.blocks()
+            plan.blocks(8)
         else:
-            plan.calls(hungry=group == HUNGRY_GROUP)
-        if group % 9 not in {1, 3, 5, 7}:
-            plan.container()
+            plan.calls(8, "hungry" if group == HUNGRY_GROUP else "")
+            plan.container(5)
         if group % 3 == 1:
             plan.opaque()
     plan.cells.append("print('all', len(seen))")
@@ -202,13 +116,13 @@ class Killer(threading.Thread):
         return int(self.fed.read_text() or 0) if self.fed.exists() else 0
 
 
-def test_nobody_looks_after_a_notebook_whose_kernels_die_all_the_time(desk, tmp_path, monkeypatch):
+def test_nobody_looks_after_a_notebook_whose_kernels_die_all_the_time(desk, monkeypatch):
     """15 kills and one out-of-memory: it is finished, nothing is lost, and nothing is done twice."""
-    server = HttpLedger(Ledger(tmp_path / "happened"), before=0.04, after=0.05)
+    server = HttpLedger(before=0.04, after=0.05)
     with serving(server) as url, little_memory() as little:
         monkeypatch.setenv("LEDGER", url)
         plan = planned(little)
-        server.slow = frozenset(f"{EFFECTS[number % 3]}-{number}" for number in plan.slow)
+        server.slow = frozenset(plan.slow_names)
         notebook = desk.notebook(*plan.cells)
         assert (len(nbformat.read(notebook, 4).cells), plan.operations) == (40, 200)
         killer = Killer(desk.folder / "store" / "r", desk.folder / "fed", server)
@@ -229,7 +143,7 @@ def test_nobody_looks_after_a_notebook_whose_kernels_die_all_the_time(desk, tmp_
     assert ends == Counter([signal.SIGKILL] * KILLS + [little.signal]), little.how
     assert eaten == (1 if little.group else None), little.how
 
-    happened = Counter(what for what, _ in server.ledger.lines())
+    happened = Counter(what for what, _ in server.lines())
     assert sorted(happened) == sorted(plan.effects), "none is lost"
     assert set(happened.values()) == {1}, "none is done twice"
     _check_history(desk, server, plan)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from durable_nb.fleet.submitting import roster, row_of
 from support.desk import Desk
 
@@ -34,9 +36,13 @@ class Hand:
         self.process.wait()
 
     def whole(self, number: int) -> None:
-        """Send a signal to it and to all its kernels."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        """Send a signal to it and to all its kernels, each of which has a process group of its own."""
+        below: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            below = psutil.Process(self.process.pid).children(recursive=True)
+        for pid in (self.process.pid, *(process.pid for process in below)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def ended(self, timeout: float = 60) -> int:
         return self.process.wait(timeout)

@@ -172,7 +172,13 @@ class FleetTable:
 
         Once they are there, the next look begins where this one did.
         """
-        rows = self._ask("fleet_look", every_s=_EVERY_S, again_s=_AGAIN_S, whole_s=_WHOLE_S)
+        rows = self._ask(
+            "fleet_look",
+            every_s=_EVERY_S,
+            again_s=_AGAIN_S,
+            whole_s=_WHOLE_S,
+            lease_s=self._server.lease_s,
+        )
         if not rows:
             yield []
             return

@@ -39,17 +39,19 @@ UPDATE durable_nb.fleet
  WHERE name = %(name)s AND state = 'working'
 
 -- name: fleet_look
--- Whether it is time to look, and nobody else does: then from when on, and what time it is. The lock
--- goes with the session. An interval before the last look is looked at again, longer than whatever
--- was under way then can take.
-SELECT l.whole_is_due,
-       (CASE WHEN l.whole_is_due THEN '-infinity'
-             ELSE l.looked - make_interval(secs => %(again_s)s::float8) END)::text,
-       clock_timestamp()::text
-  FROM (SELECT looked, whole < clock_timestamp() - make_interval(secs => %(whole_s)s::float8) AS whole_is_due
-          FROM durable_nb.fleet_looks
-         WHERE looked < clock_timestamp() - make_interval(secs => %(every_s)s::float8)) AS l
- WHERE pg_try_advisory_lock(7237042213041914470)
+-- Whether it is time to look, and nobody else does: then whether at all, from when on, and what time
+-- it is. One that stands still in the middle keeps others from it for a lease, and no longer. An
+-- interval before the last look is looked at again, longer than what was under way then can take.
+UPDATE durable_nb.fleet_looks AS now
+   SET busy = clock_timestamp() + make_interval(secs => %(lease_s)s::float8)
+  FROM (SELECT whole < clock_timestamp() - make_interval(secs => %(whole_s)s::float8) AS is_whole
+          FROM durable_nb.fleet_looks) AS due
+ WHERE now.busy < clock_timestamp()
+   AND now.looked < clock_timestamp() - make_interval(secs => %(every_s)s::float8)
+RETURNING due.is_whole,
+          (CASE WHEN due.is_whole THEN '-infinity'
+                ELSE now.looked - make_interval(secs => %(again_s)s::float8) END)::text,
+          clock_timestamp()::text
 
 -- name: fleet_looked
 -- All that was found is in the queue. Whoever is killed before that moves nothing.
@@ -60,7 +62,7 @@ UPDATE durable_nb.fleet_looks
 
 -- name: fleet_look_over
 -- Another one may look.
-SELECT pg_advisory_unlock(7237042213041914470)
+UPDATE durable_nb.fleet_looks SET busy = '-infinity'
 
 -- name: fleet_idle
 -- What is to be queued: it was put down and something is new, or its time has come; or it should be

@@ -126,6 +126,7 @@ CREATE INDEX ON durable_nb.leases ((greatest(taken, released)));
 CREATE INDEX ON durable_nb.messages (sent) WHERE answered IS NULL AND refused IS NULL;
 CREATE TABLE durable_nb.fleet_looks (
     one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
-    looked TIMESTAMPTZ NOT NULL DEFAULT '-infinity', whole TIMESTAMPTZ NOT NULL DEFAULT '-infinity'
+    looked TIMESTAMPTZ NOT NULL DEFAULT '-infinity', whole TIMESTAMPTZ NOT NULL DEFAULT '-infinity',
+    busy TIMESTAMPTZ NOT NULL DEFAULT '-infinity'
 );
 INSERT INTO durable_nb.fleet_looks DEFAULT VALUES

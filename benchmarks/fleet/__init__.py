@@ -1,0 +1,1 @@
+"""A fleet that is harmed on purpose: what `benchmarks.chaos` is made of."""
