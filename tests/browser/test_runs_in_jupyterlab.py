@@ -16,7 +16,7 @@ def pay():
 with dnb.open_run('night-2') as run:
     try:
         run.step('pay', effect='external').call(pay)
-    except Exception:
+    except dnb.UnknownOutcome:
         pass
 """
 
