@@ -31,7 +31,7 @@ from durable_nb.fleet.queue import (
 )
 from durable_nb.fleet.submitting import database_of
 from durable_nb.fleet.supervising import RESTARTS, stopping
-from durable_nb.fleet.turns import Turns
+from durable_nb.fleet.turns import Turns, this_worker
 from durable_nb.journal import StoreLike
 from durable_nb.journal.postgres.fleet import FleetState, FleetTable
 from durable_nb.journal.postgres.place import PostgresStore
@@ -129,6 +129,8 @@ class Worker:
         """
         self.store.prepare()
         prepare_queue(self.store.server)
+        slots = f"{self.slots} slot{'s' * (self.slots > 1)}"
+        self.tell(f"{this_worker()}: {slots}, for runs of {self.store.shown}; Ctrl-C stops it")
         problem: list[BaseException] = []
         thread = threading.Thread(target=self._thread, args=(problem,), name="durable_nb worker")
         thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import time
 
@@ -35,6 +36,8 @@ def test_a_notebook_that_is_submitted_is_executed_by_a_worker(yard: Yard, happen
     worker = yard.worker("--once")
 
     assert worker.ended() == 0, worker.said
+    first = f"process {worker.process.pid} on {platform.node()}: 4 slots, for runs of postgresql://"
+    assert worker.said.startswith(first)
     assert yard.fleet()["a"]["state"] == "finished", worker.said
     assert yard.effects() == ["7"]
     code, out, _ = yard.do("fleet")
