@@ -33,6 +33,8 @@ TASK: Final = "durable_nb.turn"
 _PAUSE_S: Final = 2.0
 #: Connections of a worker beside those of its runs: it takes one for each short statement.
 _CONNECTIONS: Final = 4
+#: Seconds that a statement waits for one; then it is tried again, unless the worker is to stop.
+_CONNECTED_S: Final = 3.0
 
 _T = TypeVar("_T")
 
@@ -173,6 +175,7 @@ class _Patient(PsycopgConnector):
             configure=_configure_async,
             min_size=1,
             max_size=_CONNECTIONS,
+            timeout=_CONNECTED_S,
         )
         self._server, self._stop, self._away = server, stop, away
 

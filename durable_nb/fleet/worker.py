@@ -33,6 +33,7 @@ from durable_nb.fleet.submitting import database_of
 from durable_nb.fleet.supervising import RESTARTS, stopping
 from durable_nb.fleet.turns import Turns, this_worker
 from durable_nb.journal import StoreLike
+from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.postgres.fleet import FleetState, FleetTable
 from durable_nb.journal.postgres.place import PostgresStore
 from durable_nb.model.errors import DurableError
@@ -190,9 +191,12 @@ class Worker:
             try:
                 await queue.run()  # type: ignore[no-untyped-call]
             except ConnectorException as error:
-                is_over = not (is_away(error) or is_forgotten(error))
-                if is_over or self.stop.wanted.is_set():
+                if not (is_away(error) or is_forgotten(error)):
                     raise
+                if is_away(error) and self.stop.wanted.is_set():
+                    server = self.store.server
+                    cause = server.clean(str(error.__cause__ or error))
+                    raise StoreUnreachable(server.place, cause) from None
             finally:
                 for task in beside:
                     task.cancel()
@@ -250,8 +254,8 @@ class Worker:
             )
             mine = [job for job in found if job.id not in self._at_work]
         for job in mine:  # seen twice: the answer that gave it to this worker was lost
-            if job.id in self._doubtful:
-                await self._give_back(app, job)
+            if job.id in self._doubtful and await self._give_back(app, job):
+                await self._put(app, str(job.task_kwargs["run"]))
         self._doubtful = {job.id or 0 for job in mine}
         await asyncio.to_thread(self._call_back, table)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from support.fleet import LEASE_S, Yard
@@ -27,3 +28,27 @@ def test_a_worker_that_the_queue_has_forgotten_goes_on_working(yard: Yard, happe
     yard.until(lambda rows: rows["second"]["state"] == "finished", timeout=40)
     assert still.process.poll() is None, still.said
     assert "second: finished" in still.said
+
+
+def test_a_worker_that_is_stopped_while_the_database_is_away_says_so(yard: Yard, own_cluster):
+    """It does not wait for the database to come back, and its error is no riddle."""
+    yard.store = own_cluster.new_database()
+    worker = yard.worker()
+    _wait_until(lambda: "slots, for runs of" in worker.said)
+    own_cluster.stop()
+    _wait_until(lambda: "waits for the database: " in worker.said)
+
+    worker.process.send_signal(signal.SIGTERM)
+
+    assert worker.ended(60) == 1
+    assert "cannot be reached: " in worker.said
+    assert "What is on record there is unhurt." in worker.said
+    assert "unexpected" not in worker.said
+    own_cluster.start()
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
