@@ -293,7 +293,8 @@ class Supervisor:
         with self._held(role) as run:
             loop = record_death(run, found, started) if died else None
             asked = for_a_person(run, next_kernel=died)
-            pending, seq = [s for s in run.states() if s.is_pending], run.fold.last_seq
+            pending = [s for s in run.states() if s.is_pending]
+            seq = run.fold.last_seq + died  # an operator's own end is a record as well
         if asked:
             return self._needs(asked, seq, found.lines)
         if found.ending is Ending.FINISHED:

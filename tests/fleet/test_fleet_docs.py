@@ -40,8 +40,12 @@ def test_the_guide_prints_what_happens(yard: Yard):
     for line, says in commands:
         words = shlex.split(line)[1:]
         if words[0] == "fleet":
-            yard.worker()
+            worker = yard.worker()
             yard.until(lambda rows: rows["refunds-17"]["state"] == "person needed")
         _, out, err = yard.do(*words)
         assert _TIMES.sub("4 s", out).splitlines() == says.splitlines(), err
     yard.until(lambda rows: rows["refunds-17"]["state"] == "finished")
+    told = [said.partition(": ")[2] for said in worker.said.splitlines()[1:]]
+    assert [said for said in told if "kernel" not in said] == [
+        "begins", "person needed (refund[o-2]#1 happened?)", "begins", "finished",
+    ]  # fmt: skip
