@@ -18,6 +18,7 @@ from IPython.display import display
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
 from durable_nb.model.errors import DurableError
+from durable_nb.model.timeline import Timeline
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
@@ -212,7 +213,7 @@ def show(run: Watched) -> None:
     run : Watched
         Whoever holds it. Shown again, it is the same widget in another place.
     """
-    display(Shown(run.status_view()))  # type: ignore[no-untyped-call]
+    display(Shown(run.status_view(), _timeline_of(run)))  # type: ignore[no-untyped-call]
     if getattr(current_shell(), "kernel", None) is None:
         return
     try:
@@ -228,3 +229,11 @@ def show(run: Watched) -> None:
             f"the live panel cannot be shown ({type(problem).__name__}: {problem}); the table "
             "above says the same, and %durable confirm and deny settle what it asks"
         )
+
+
+def _timeline_of(run: Watched) -> Timeline | None:
+    """Give what the static table draws; a run that cannot be drawn has its table all the same."""
+    try:
+        return run.timeline(published=True).data
+    except DurableError:
+        return None
