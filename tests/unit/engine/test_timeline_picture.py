@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from support.told_timeline import Told, many
 
+import durable_nb as dnb
+from durable_nb.engine import verbs
 from durable_nb.engine.picture.rows import (
     MOST_LANES,
     MOST_ROWS,
@@ -274,7 +276,8 @@ def test_a_kill_is_marked_with_what_is_known_of_it():
 
 def test_a_doubt_strikes():
     """It has a pattern, a sign beside it and in its label, and is wide enough to be seen."""
-    root = drawn(killed().at(90_000).open().close().timeline())
+    told = Told().open().step("plan#1", 0, 5).at(5).begin("mail#1", "external")
+    root = drawn(told.at(90_000).open().close().timeline())
     (bar,) = [
         r
         for r in root.iter(f"{SVG}rect")
@@ -389,3 +392,13 @@ def test_it_prints_without_times(tmp_path):
     assert picture.svg in picture._repr_html_()
     assert look_of(picture.data.bars[1]) == "unknown"
     assert line_of(picture.data) in picture.svg
+
+
+def test_what_is_too_large_to_hand_on_is_refused_by_its_owner(tmp_path, monkeypatch):
+    """As an audit trail is; whoever asked then draws the mirror."""
+    monkeypatch.setattr(verbs, "AUDIT_LIMIT", 100)
+    with dnb.run("r", store=tmp_path) as run:
+        run.step("plan", effect="none").call(str, "x")
+        with pytest.raises(ValueError, match=r"the timeline has .* bytes.*run\.timeline\(\)"):
+            verbs.perform(run, "timeline", "", {})
+        assert run.timeline().data.operations == 1
