@@ -35,7 +35,7 @@ def look_of(bar: Bar) -> str:
     if bar.pale:
         return "pale"
     if bar.wait:
-        return "waits" if bar.outcome != Outcome.COMPLETED else "done"
+        return "waits"
     if not bar.ended:
         return "live"
     if bar.ended in {Kind.COMPLETED, Kind.PINNED}:
@@ -177,6 +177,8 @@ def _row(label: str, depth: int, bars: Sequence[Bar], scale: Scale, thin: float)
     for lane, taken in enumerate(lanes):
         drawn += _drawn(taken, lane, scale, thin)
     looks = frozenset(map(look_of, bars))
+    if operations == 1 and bars[0].op.count("/") == label.count("/") == 0:
+        label = bars[0].op
     return Row(label, bars[0].op, depth, operations, len(lanes), tuple(drawn), looks)
 
 

@@ -41,7 +41,7 @@ text{fill:var(--dnb-t-text);font:11px system-ui,-apple-system,'Segoe UI',sans-se
 .kill{stroke:var(--dnb-t-failed);stroke-width:1.4;stroke-dasharray:4 3}
 .cross{stroke:var(--dnb-t-failed);stroke-width:2.2;fill:none}
 .shut{fill:var(--dnb-t-faint)}.verdict{fill:var(--dnb-t-page);stroke:var(--dnb-t-text)}
-.idle text{paint-order:stroke;stroke:var(--dnb-t-page);stroke-width:4px}
+.over{pointer-events:none;paint-order:stroke;stroke:var(--dnb-t-page);stroke-width:4px}
 .replay{fill:var(--dnb-t-done);opacity:.16}
 a:hover rect{stroke:var(--dnb-t-text);stroke-width:2}a{cursor:pointer}
 g:target>text{font-weight:700;text-decoration:underline}

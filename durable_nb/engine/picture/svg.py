@@ -92,6 +92,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         *_bands(sheet),
         *_axis(sheet),
         *_rows(sheet),
+        *_lengths(sheet),
         *_kills(sheet),
         *_verdicts(sheet),
         *key,
@@ -237,15 +238,21 @@ def _axis(sheet: Sheet) -> Iterator[str]:
             f'<g class="idle">{_title(text)}<rect x="{piece.left:.1f}" y="{_TOP - 22:g}" '
             f'width="{wide:.1f}" height="{height:g}" fill="url(#g-{sheet.tag})"/>'
         )
+        yield "</g>"
+
+
+def _lengths(sheet: Sheet) -> Iterator[str]:
+    """Write the length of each stretch that is cut short into it, over what is drawn there."""
+    height = sheet.bottom - _TOP + 22
+    for piece in sheet.scale.idle:
         short = span(piece.end - piece.begin)
         short = next((t for t in (f"{short} idle", short) if width_of(t, 11) < height - 6), "")
-        if wide >= 14 and short:
-            x, y = (piece.left + piece.right) / 2 + 4, (_TOP - 22 + bottom) / 2
+        if piece.right - piece.left >= 14 and short:
+            x, y = (piece.left + piece.right) / 2 + 4, (_TOP - 22 + sheet.bottom) / 2
             yield (
-                f'<text class="f" text-anchor="middle" transform="translate({x:.1f} {y:.1f}) '
+                f'<text class="f over" text-anchor="middle" transform="translate({x:.1f} {y:.1f}) '
                 f'rotate(-90)">{shown(short)}</text>'
             )
-        yield "</g>"
 
 
 def _precise(seconds: float) -> str:

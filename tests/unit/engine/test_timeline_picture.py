@@ -175,6 +175,16 @@ def test_more_names_than_rows_share_the_last_one():
     assert sum(row.operations for row in found) == MOST_ROWS + 30
 
 
+def test_one_of_a_kind_keeps_its_identity_among_many():
+    """And a wait looks like one, also once it has its answer."""
+    told = Told().open().at(0).begin("approval[x]#1", wait="approval")
+    told.at(1).end("approval[x]#1", Kind.APPROVED, actor="ada")
+    for n in range(60):
+        told.step(f"turn#{n + 1}", n + 1, n + 2)
+    found = [(row.label, row.looks) for row in rows(told.close().timeline())]
+    assert found == [("approval[x]#1", {"waits"}), ("turn", {"done"})]
+
+
 def test_what_runs_at_the_same_time_is_drawn_side_by_side():
     """Attempts of one row that overlap have lanes of their own, up to a few."""
     told = Told().open()
