@@ -14,6 +14,8 @@ from durable_nb.engine.picture.style import patterns, style
 from durable_nb.engine.picture.text import anchor, fitted, shown, width_of
 from durable_nb.model.timeline import KILLED, Band, Bar, KernelEnd, Timeline, Verdict
 
+#: Links are of this kind: JupyterLab fails at a plain ``href`` of an element that is not HTML's.
+_XLINK: Final = "http://www.w3.org/1999/xlink"
 #: Pixels: of the whole width, of the column of labels, and of what stands above the rows.
 WIDTH: Final = 960.0
 LABELS: Final = 200.0
@@ -98,7 +100,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         *key,
     ]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="dnb-timeline" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" class="dnb-timeline" role="img" '
         f'aria-label="{shown(line_of(timeline))}" viewBox="0 0 {WIDTH:g} {end:g}" '
         f'width="{WIDTH:g}" style="max-width:100%;height:auto">\n'
         f"{style()}{patterns(tag)}\n" + "\n".join(parts) + "\n</svg>\n"
@@ -297,7 +299,7 @@ def _bar(sheet: Sheet, row: Row, drawn: Drawn, top: float) -> str:
         y, height = y + 3.5, 4.0  # what only holds others is drawn thinner than what works
     op = shown(chief.op)
     return (
-        f'<a href="{sheet.href(chief.op, row)}" data-op="{op}">{_title(bars_text(drawn.bars))}'
+        f'<a xlink:href="{sheet.href(chief.op, row)}" data-op="{op}">{_title(bars_text(drawn.bars))}'
         f'<rect class="{drawn.look}" x="{drawn.left:.1f}" y="{y:.1f}" width="{wide:.1f}" '
         f'height="{height:g}"{fill}/>{more}</a>'
     )
@@ -340,7 +342,7 @@ def _verdicts(sheet: Sheet) -> Iterator[str]:
         row, x = sheet.rows[place], sheet.scale.x(found[0].at)
         y = sheet.tops[place] + _height(row) / 2
         yield (
-            f'<a href="{sheet.href(found[0].op, row)}" data-op="{shown(found[0].op)}">'
+            f'<a xlink:href="{sheet.href(found[0].op, row)}" data-op="{shown(found[0].op)}">'
             f"{_title(_verdicts_text(found))}"
             f'<path class="verdict" d="M{x:.1f} {y - _SIGN:.1f}l{_SIGN:g} {_SIGN:g}'
             f'l-{_SIGN:g} {_SIGN:g}l-{_SIGN:g} -{_SIGN:g}z"/></a>'

@@ -365,7 +365,10 @@ def test_a_bar_leads_to_its_operation():
     timeline = killed().timeline()
     for within in (True, False):
         root = drawn(timeline, within=within)
-        links = {a.get("data-op"): a.get("href") for a in root.iter(f"{SVG}a")}
+        links = {
+            a.get("data-op"): a.get("{http://www.w3.org/1999/xlink}href")
+            for a in root.iter(f"{SVG}a")
+        }
         assert links == {op: f"#{anchor('r', op)}" for op in ("plan#1", "mail#1")}
         targets = {g.get("id") for g in root.iter(f"{SVG}g")} - {None}
         assert targets == (set() if within else {href[1:] for href in links.values()})

@@ -40,6 +40,7 @@ def test_below_the_static_table_each_bar_leads_to_its_row(notebook, run):
     assert page.count("<svg") == 1
     links = set(re.findall(r'href="#([^"]+)"', page))
     assert links == {anchor("job", "plan#1"), anchor("job", "pay#1")}
+    assert " href=" not in page  # JupyterLab's own handling of links fails at one in an SVG
     assert links <= set(re.findall(r'<tr id="([^"]+)"', page))
     assert len(re.findall(r' id="op-', page)) == 2
     assert "<svg" not in status_html(run.status_view())
