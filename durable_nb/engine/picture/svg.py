@@ -100,7 +100,8 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         *key,
     ]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" class="dnb-timeline" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" '
+        f'class="dnb-timeline" role="img" '
         f'aria-label="{shown(line_of(timeline))}" viewBox="0 0 {WIDTH:g} {end:g}" '
         f'width="{WIDTH:g}" style="max-width:100%;height:auto">\n'
         f"{style()}{patterns(tag)}\n" + "\n".join(parts) + "\n</svg>\n"
@@ -299,7 +300,8 @@ def _bar(sheet: Sheet, row: Row, drawn: Drawn, top: float) -> str:
         y, height = y + 3.5, 4.0  # what only holds others is drawn thinner than what works
     op = shown(chief.op)
     return (
-        f'<a xlink:href="{sheet.href(chief.op, row)}" data-op="{op}">{_title(bars_text(drawn.bars))}'
+        f'<a xlink:href="{sheet.href(chief.op, row)}" data-op="{op}">'
+        f"{_title(bars_text(drawn.bars))}"
         f'<rect class="{drawn.look}" x="{drawn.left:.1f}" y="{y:.1f}" width="{wide:.1f}" '
         f'height="{height:g}"{fill}/>{more}</a>'
     )
@@ -342,7 +344,8 @@ def _verdicts(sheet: Sheet) -> Iterator[str]:
         row, x = sheet.rows[place], sheet.scale.x(found[0].at)
         y = sheet.tops[place] + _height(row) / 2
         yield (
-            f'<a xlink:href="{sheet.href(found[0].op, row)}" data-op="{shown(found[0].op)}">'
+            f'<a xlink:href="{sheet.href(found[0].op, row)}" '
+            f'data-op="{shown(found[0].op)}">'
             f"{_title(_verdicts_text(found))}"
             f'<path class="verdict" d="M{x:.1f} {y - _SIGN:.1f}l{_SIGN:g} {_SIGN:g}'
             f'l-{_SIGN:g} {_SIGN:g}l-{_SIGN:g} -{_SIGN:g}z"/></a>'
