@@ -1,7 +1,8 @@
-"""Make the pictures of README and docs, from a real JupyterLab in a real Chromium.
+"""Make the pictures of README and docs, in a real Chromium, and of a real JupyterLab.
 
-Run it from the repository: ``.venv/bin/python docs/make_pictures.py``. It plays the browser test
-that kills a kernel inside a refund, and keeps its screenshot of the panel.
+Run it from the repository: ``.venv/bin/python docs/make_pictures.py``. It plays the browser tests
+that kill kernels inside a refund, and keeps their screenshots of the panel and of the timeline; or
+only those tests that it is given.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHOTS = ROOT / "tests" / "browser" / "shots"
 
-#: Picture of the docs -> the screenshot it is, of the test named by its first word.
-PICTURES = {"panel.png": "confirm-1-unknown.png"}
+#: Test -> its file, and picture of the docs -> the screenshot that it is.
+PICTURES = {
+    "confirm": ("test_panel_in_jupyterlab.py", {"panel.png": "confirm-1-unknown.png"}),
+    "by_itself": (
+        "test_timeline_pictures.py",
+        {name: name for name in ("timeline-light.png", "timeline-dark.png")},
+    ),
+}
 
-for picture, shot in PICTURES.items():
-    test = shot.partition("-")[0]
-    tests = "tests/browser/test_panel_in_jupyterlab.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", tests, "-k", test]
+for test in sys.argv[1:] or PICTURES:
+    file, pictures = PICTURES[test]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", f"tests/browser/{file}", "-k", test]
     subprocess.run(command, cwd=ROOT, check=True)
-    shutil.copyfile(SHOTS / shot, ROOT / "docs" / picture)
-    size = (ROOT / "docs" / picture).stat().st_size
-    print(f"docs/{picture}: {size:,} bytes")
-    if size > 200_000:
-        raise SystemExit(f"docs/{picture} is too large for a README")
+    for picture, shot in pictures.items():
+        shutil.copyfile(SHOTS / shot, ROOT / "docs" / picture)
+        size = (ROOT / "docs" / picture).stat().st_size
+        print(f"docs/{picture}: {size:,} bytes")
+        if size > 200_000:
+            raise SystemExit(f"docs/{picture} is too large for a README")

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.compare import Named as _Named
     from durable_nb.engine.gc import Garbage, gc
     from durable_nb.engine.listing import runs, sql
+    from durable_nb.engine.picture.timeline import TimelinePicture
     from durable_nb.engine.recover import Recovered, recover
     from durable_nb.engine.report import Finding, Report, RunDamaged
     from durable_nb.engine.verify import verify
@@ -93,6 +94,7 @@ _LATER: Final = {
     "engine.archive": ("Exported", "Imported", "export_run", "import_run"),
     "engine.gc": ("Garbage", "gc"),
     "engine.listing": ("runs", "sql"),
+    "engine.picture.timeline": ("TimelinePicture",),
     "engine.recover": ("Recovered", "recover"),
     "engine.report": ("Finding", "Report", "RunDamaged"),
     "engine.verify": ("verify",),
@@ -220,9 +222,10 @@ def watch(name: str, *, store: str | os.PathLike[str] | None = None) -> Watched:
     Watched
         With a run's own operator verbs: ``status_view, operations, unknown, history, audit,
         report, confirm, deny, invalidate, keep, rerun, approve, reject, signal, accept, grant,
-        reconcile, fork, panel``. A live run in another process is shown from its mirror, which is
-        renewed within two seconds of a change, but not before 66 times as long as the last
-        renewal took; what is asked of it is done by its owner, which answers within two seconds.
+        reconcile, fork, timeline, panel``. A live run in another process is shown from its mirror,
+        which is renewed within two seconds of a change, but not before 66 times as long as the
+        last renewal took; what is asked of it is done by its owner, which answers within two
+        seconds.
 
     Raises
     ------
@@ -369,6 +372,7 @@ __all__ = [
     "StillRunning",
     "Supervised",
     "Surroundings",
+    "TimelinePicture",
     "TimerPending",
     "Undecided",
     "UnguardedStep",

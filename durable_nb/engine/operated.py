@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb import values
 from durable_nb.engine import audit as trail
 from durable_nb.engine import facets as listing_of_facets
-from durable_nb.engine import pausing, permits, settle, standing, usage, views
+from durable_nb.engine import pausing, permits, settle, standing, timelines, usage, views
 from durable_nb.engine.drive import drive
 from durable_nb.engine.fork import Forked, fork
 from durable_nb.engine.options import SETTLE_AFTER_S, Options
@@ -30,6 +30,7 @@ from durable_nb.model.waits import Wait
 if TYPE_CHECKING:
     import pandas as pd
 
+    from durable_nb.engine.picture.timeline import TimelinePicture
     from durable_nb.engine.settle import Cascade
     from durable_nb.engine.usage import UsageReport
     from durable_nb.engine.views import OperationView, StatusView
@@ -97,6 +98,19 @@ class Operated(Trajectory, Tables):
             Times are by the monotonic clock.
         """
         return usage.report_of(self)
+
+    def timeline(self) -> TimelinePicture:
+        """Draw what ran when, in which kernel, and how that ended.
+
+        Returns
+        -------
+        TimelinePicture
+            Shown as SVG in a notebook; ``.svg`` is its text, ``.save(path)`` writes it, ``.data``
+            has the bars and the kernels. It prints as a line without times.
+        """
+        from durable_nb.engine.picture.timeline import TimelinePicture  # with the first picture
+
+        return TimelinePicture(timelines.timeline_data(self))
 
     def audit_rows(self) -> list[dict[str, Any]]:
         """Give the same as mappings."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from durable_nb import values
 from durable_nb.engine import settle
@@ -17,6 +17,7 @@ from durable_nb.engine.drive import drive
 from durable_nb.engine.published import row_of
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.settle import Cascade
+from durable_nb.engine.timelines import timeline_data
 from durable_nb.engine.views import OperationView
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import StillRunning, VerdictRefused
@@ -25,13 +26,16 @@ from durable_nb.model.outcomes import Effect, Kind, Outcome
 if TYPE_CHECKING:
     from durable_nb.engine.run import Run
 
+D = TypeVar("D")
+
 #: What a person said of a run that was found in another folder -> what it is now.
 _ADOPTED: Final[Mapping[Adoption, str]] = {
     Adoption.MOVED: "the same run, in its new folder",
     Adoption.ABANDONED: "the same run, in place of the other folder's",
     Adoption.FORK: "a run of its own, with new idempotency keys for what begins here",
 }
-#: Bytes of an audit trail that another process is given; `Inbox` reads no longer answers.
+#: Bytes of an audit trail, or of a timeline, that another process is given; `Inbox` reads no
+#: longer answers.
 AUDIT_LIMIT: Final = 15_000_000
 
 
@@ -123,6 +127,12 @@ def _report(run: Run, op: object) -> Done:
     return Done("shown", f"{len(report.lines)} lines", None, {"report": report.as_dict()})
 
 
+def _timeline(run: Run, op: object) -> Done:
+    found = timeline_data(run)
+    document = _within_limit(found.as_dict(), "the timeline", "run.timeline()")
+    return Done("shown", f"{len(found.bars)} bars", None, {"timeline": document})
+
+
 def _keep(run: Run, op: object, *, reason: str = "") -> Done:
     return Done("kept", "its recorded result is used", run.keep(op, reason=reason))
 
@@ -185,14 +195,19 @@ def _grant(
 
 
 def _audit(run: Run, op: object) -> Done:
-    rows = run.audit_rows()
-    size = len(json.dumps(rows))
+    rows = _within_limit(run.audit_rows(), "the audit trail", "run.audit()")
+    return Done("shown", f"{len(rows)} operations", None, {"audit": rows})
+
+
+def _within_limit(document: D, what: str, there: str) -> D:
+    """Refuse to hand on what is larger than another process reads."""
+    size = len(json.dumps(document))
     if size > AUDIT_LIMIT:
         raise ValueError(
-            f"the audit trail has {size:,} bytes, and its owner hands on {AUDIT_LIMIT:,} at most. "
-            "Write it there (run.audit()), or close the run there first."
+            f"{what} has {size:,} bytes, and its owner hands on {AUDIT_LIMIT:,} at most. "
+            f"Write it there ({there}), or close the run there first."
         )
-    return Done("shown", f"{len(rows)} operations", None, {"audit": rows})
+    return document
 
 
 def _fork(run: Run, op: object, *, name: str, store: str | None = None, reason: str = "") -> Done:
@@ -288,13 +303,24 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "history": _history,
         "facets": _facets,
         "report": _report,
+        "timeline": _timeline,
         "fork": _fork,
         "audit": _audit,
     }
 )
 #: Verbs that give no verdict.
 ASKING: Final = frozenset(
-    {"audit", "dependants", "facets", "fork", "history", "reconcile", "report", "unknown"}
+    {
+        "audit",
+        "dependants",
+        "facets",
+        "fork",
+        "history",
+        "reconcile",
+        "report",
+        "timeline",
+        "unknown",
+    }
 )
 #: Verbs about the run itself.
 WHOLE: Final = frozenset(
@@ -307,12 +333,13 @@ WHOLE: Final = frozenset(
         "pause",
         "report",
         "signal",
+        "timeline",
         "unknown",
         "unpause",
     }
 )
 #: Verbs that may take long: not under the run's lock, nor in the inbox's thread.
-TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report"})
+TAKES_LONG: Final = frozenset({"audit", "fork", "reconcile", "report", "timeline"})
 
 
 def perform(run: Run, verb: str, op: object, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ from durable_nb.model.errors import OperationMissing, OwnerRefused, RunHeld, Run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from durable_nb.engine.picture.timeline import TimelinePicture
+
 #: Seconds for which an owner that has just begun is given to publish its first mirror.
 _FIRST_MIRROR_S: Final = 2.0
 #: Seconds for which the owner is awaited; what it does aside may take longer.
@@ -144,6 +146,30 @@ class Watched(Tables):
     def report(self) -> UsageReport:
         """Report what durability cost the run and saved it; see `Run.report`."""
         return UsageReport.told(self.ask("report")["more"]["report"])
+
+    def timeline(self, *, published: bool = False) -> TimelinePicture:
+        """Draw what ran when; see `Run.timeline`.
+
+        Where its owner, in another process, does not tell, it is drawn from the mirror: then it
+        has last attempts only, no kernels, and a note that says so.
+
+        Parameters
+        ----------
+        published : bool
+            Not to ask an owner in another process, who may take a while to answer.
+        """
+        from durable_nb.engine.picture import timeline as pictures  # with the first picture
+        from durable_nb.model.timeline import Timeline
+
+        if self.here is not None:
+            return self.here.timeline()
+        try:
+            if published and self._is_held():
+                return pictures.picture_of_status(self.status_view())
+            told = self.ask("timeline")["more"]["timeline"]
+        except (OwnerRefused, RunHeld):
+            return pictures.picture_of_status(self.status_view())
+        return pictures.TimelinePicture(Timeline.told(told))
 
     def audit_rows(self) -> list[dict[str, Any]]:
         """Give the same as mappings."""

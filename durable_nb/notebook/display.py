@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
+from durable_nb.engine.picture.svg import svg_of
+from durable_nb.engine.picture.text import anchor
 from durable_nb.engine.views import OperationView, StatusRow, StatusView
+from durable_nb.model.timeline import Timeline
 
 #: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.
 _COLOURS: Final[Mapping[str, str]] = {
@@ -22,23 +25,25 @@ _MONO: Final = "font-family:monospace;white-space:pre-wrap"
 class Shown:
     """A status as IPython displays it: HTML where that is shown, else plain text."""
 
-    def __init__(self, view: StatusView) -> None:
-        self._view = view
+    def __init__(self, view: StatusView, timeline: Timeline | None = None) -> None:
+        self._view, self._timeline = view, timeline
 
     def _repr_html_(self) -> str:
-        return status_html(self._view)
+        return status_html(self._view, self._timeline)
 
     def __repr__(self) -> str:
         return self._view.to_text()
 
 
-def status_html(view: StatusView) -> str:
+def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     """Render a run's status as static HTML, everything in it escaped.
 
     Parameters
     ----------
     view : StatusView
         From ``run.status_view()``.
+    timeline : Timeline, optional
+        Drawn below the table, whose rows its bars lead to.
 
     Returns
     -------
@@ -53,7 +58,7 @@ def status_html(view: StatusView) -> str:
     if view.headline:
         parts.append(f"<div>{_text(view.headline)}</div>")
     if view.rows:
-        rows = "".join(_row(r) for r in view.rows)
+        rows = "".join(_row(view.run, r) for r in view.rows)
         header = "".join(f'<th style="{_CELL}">{h}</th>' for h in _COLUMNS)
         parts.append(
             f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead>'
@@ -63,16 +68,19 @@ def status_html(view: StatusView) -> str:
         parts.append(f"<div>{view.restored} from record, not run again</div>")
     for what, line in view.open:
         parts.append(f'<div>{_text(what)} <code style="{_MONO}">{_text(line)}</code></div>')
+    if timeline is not None and timeline.bars:
+        parts.append(f"<div>{svg_of(timeline, within=True)}</div>")
     return f'<div class="durable-nb-status" role="status">{"".join(parts)}</div>'
 
 
-def _row(row: StatusRow) -> str:
+def _row(run: str, row: StatusRow) -> str:
     colour = _COLOURS.get(row.outcome, "inherit")
     indent = f"padding-left:{1.2 * row.depth:.1f}em"
     view = row.view
     effect, attempt, key = ("", "", "") if view is None else _facts(view)
+    ident = "" if view is None else f' id="{_text(anchor(run, view.id))}"'
     return (
-        f'<tr><td style="{_CELL};{indent};font-family:monospace">{_text(row.label)}</td>'
+        f'<tr{ident}><td style="{_CELL};{indent};font-family:monospace">{_text(row.label)}</td>'
         f'<td style="{_CELL}"><span style="color:{colour}">{_text(row.sign)}</span> '
         f"{_text(row.outcome)}</td>"
         f'<td style="{_CELL}">{_text(effect)}</td><td style="{_CELL}">{_text(attempt)}</td>'

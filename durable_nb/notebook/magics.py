@@ -50,6 +50,7 @@ HELP: Final = """\
 %durable unpause [--reason R]            let a paused run go on
 %durable facets [OP]                     what recorded results depend on, and what is not watched
 %durable report [RUN]                    what durability cost, what it saved, and what to do
+%durable timeline [RUN]                  a picture: what ran when, in which kernel, what was killed
 %durable accept --reason R               records of the run are lost: go on all the same
 %durable help                            this, and %%durable
 
@@ -91,6 +92,7 @@ class Verbs:
             "unpause": self._unpause,
             "facets": self._facets,
             "report": self._report,
+            "timeline": self._timeline,
             "accept": self._accept,
             "help": self._help,
         }
@@ -304,6 +306,9 @@ class Verbs:
 
     def _report(self, rest: str) -> None:
         print(self._find(rest).report().to_text())
+
+    def _timeline(self, rest: str) -> None:
+        display(self._find(rest).timeline())  # type: ignore[no-untyped-call]
 
     def _accept(self, rest: str) -> None:
         run, rest = self._target(rest)

@@ -38,6 +38,32 @@ def test_a_kernel_that_dies_is_replaced_and_the_run_goes_on(desk, happen):
     assert (row["name"], row["status"], row["completed"]) == ("r", "finished", 2)
 
 
+def test_a_kernel_that_a_supervisor_saw_die_is_marked_in_the_timeline(desk, happen):
+    """With its signal, and what was at work; the kernel after it tells what it replayed."""
+    notebook = desk.notebook(
+        happen,
+        "%%durable one --effect none\nhappen('one')",
+        f"%%durable two --effect none\n{KILL_ONCE}\ny = 1",
+    )
+
+    code, said = desk.run(notebook)
+
+    assert (code, said["kernels"], said["deaths"]) == (0, 2, 1)
+    code, out, err = desk.do("timeline", "r", "--json")
+    assert code == 0, err
+    died, last = json.loads(out)["kernels"]
+    assert died["ended"] == "died"
+    assert "signal 9" in died["why"]
+    assert "two#1" in died["why"]
+    assert (last["ended"] in {"closed", "finished"}, last["known"], last["restored"]) == (
+        True,
+        1,
+        1,
+    )
+    code, out, err = desk.do("timeline", "r")
+    assert 'class="killed" data-kernel="1"' in out
+
+
 def test_parameters_are_assigned_after_their_defaults_and_are_on_record(desk):
     """Typed as JSON has them; a resume with others is refused."""
     notebook = desk.notebook("print(count + 1, name)", parameters="count = 1\nname = 'a'")

@@ -18,6 +18,7 @@ from IPython.display import display
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
 from durable_nb.model.errors import DurableError
+from durable_nb.model.timeline import Timeline
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
@@ -30,6 +31,8 @@ BEAT_S: Final = 2.0
 _REMEMBERED: Final = 200
 #: After so many failed looks in a row the watcher ends; `%durable panel` starts it again.
 _GIVE_UP: Final = 10
+#: Operations up to which the static table is drawn as well; `run.timeline()` draws any run.
+_DRAWN: Final = 5_000
 _HERE: Final = Path(__file__).parent
 
 
@@ -212,7 +215,9 @@ def show(run: Watched) -> None:
     run : Watched
         Whoever holds it. Shown again, it is the same widget in another place.
     """
-    display(Shown(run.status_view()))  # type: ignore[no-untyped-call]
+    status = run.status_view()
+    drawn = _timeline_of(run) if len(status.rows) <= _DRAWN else None
+    display(Shown(status, drawn))  # type: ignore[no-untyped-call]
     if getattr(current_shell(), "kernel", None) is None:
         return
     try:
@@ -228,3 +233,11 @@ def show(run: Watched) -> None:
             f"the live panel cannot be shown ({type(problem).__name__}: {problem}); the table "
             "above says the same, and %durable confirm and deny settle what it asks"
         )
+
+
+def _timeline_of(run: Watched) -> Timeline | None:
+    """Give what the static table draws; a run that cannot be drawn has its table all the same."""
+    try:
+        return run.timeline(published=True).data
+    except DurableError:
+        return None

@@ -1,0 +1,48 @@
+"""Text in a picture: escaped whatever it holds, and cut where there is no room."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+from unicodedata import east_asian_width
+from urllib.parse import quote
+
+#: Width of a character as a share of the font's size: what a wide sans-serif font has.
+_WIDE: Final = 0.58
+
+
+def shown(value: object) -> str:
+    """Show a text that XML can carry: control and invisible characters as escapes."""
+    text = "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in str(value))
+    return escape(text, quote=True)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def width_of(text: str, size: float) -> float:
+    """Estimate how wide a text is, in pixels, without a font to measure it in."""
+    return size * _WIDE * sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def fitted(text: str, size: float, room: float) -> str:
+    """Cut a text to the room that it has, with an ellipsis; "" where there is none for that."""
+    if width_of(text, size) <= room:
+        return text
+    while text and width_of(f"{text}…", size) > room:
+        text = text[:-1]
+    return f"{text}…" if text else ""
+
+
+def anchor(run: str, op: str) -> str:
+    """Give the id of the element that shows an operation, and so what a link to it names.
+
+    It has letters, digits and ``-._`` only, which are the same in an id and in an address.
+    """
+    return f"op-{_plain(run)}-{_plain(op)}"
+
+
+def _plain(text: str) -> str:
+    safe = quote(text, safe="", errors="backslashreplace")
+    return safe.replace("_", "_5F").replace("~", "_7E").replace("%", "_")
