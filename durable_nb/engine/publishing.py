@@ -81,24 +81,34 @@ class Publisher:
         """Publish if there is something new, and the last time is long enough ago."""
         run = self._run
         now = (run.fold.last_seq, frozenset(run.live), len(run.reconcilers))
-        if (now != self._seen or run.changed) and self._clock() >= self._not_before:
-            self.publish(gives_way=True)
-            self._seen = now
+        if now == self._seen and not run.changed:
+            return
+        if self._clock() < self._not_before:
+            return
+        with self._one:
+            if self._clock() < self._not_before:
+                return  # another thread has published while this one waited
+            self._timed(gives_way=True)
+        self._seen = now
 
-    def publish(self, *, gives_way: bool = False) -> None:
-        """Publish what there is now.
+    def publish(self) -> None:
+        """Publish what there is now."""
+        with self._one:
+            self._timed(gives_way=False)
+
+    def _timed(self, *, gives_way: bool) -> None:
+        """Publish, and rest for so many times what that has computed.
 
         Parameters
         ----------
         gives_way : bool
             Steps go on beside it, so that it lets them have the interpreter again and again.
         """
-        with self._one:
-            self._gives_way, began = gives_way, _computed()
-            try:
-                self._publish()
-            finally:
-                self._not_before = self._clock() + _REST * (_computed() - began)
+        self._gives_way, began = gives_way, _computed()
+        try:
+            self._publish()
+        finally:
+            self._not_before = self._clock() + _REST * (_computed() - began)
 
     def _publish(self) -> None:
         run, operations = self._run, self._run.fold.operations
