@@ -7,6 +7,7 @@ the operation of that call and entering it. Outcome, value, records and printed 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -90,6 +91,9 @@ def slow(run: dnb.Run, fn: Callable[..., Any], *args: Any, **options: Any) -> An
 
 # -- situations --------------------------------------------------------------------------------
 
+#: The two ways are tried one after the other.
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
+
 
 class World:
     """One store, opened by one kernel after another; what is said and raised is kept."""
@@ -133,7 +137,7 @@ class World:
         try:
             came = job()
         except BaseException as stop:
-            text = str(stop).replace(str(self.root), "ROOT")
+            text = _MOMENT.sub("MOMENT", str(stop).replace(str(self.root), "ROOT"))
             self.seen.append((type(stop).__name__, text))
             return stop
         self.seen.append(came)
