@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,6 +48,9 @@ _LOOK_S: Final = 5.0
 _WATCH_S: Final = 0.1
 #: Seconds until the queue is asked again where nothing was heard of it.
 _POLL_S: Final = 5.0
+#: Seconds that a worker which begins waits for the server, and between two tries.
+_START_S: Final = 10.0
+_LATER_S: Final = 0.5
 #: Threads beside those that execute runs.
 _MORE: Final = 4
 
@@ -128,8 +132,7 @@ class Worker:
         StoreUnreachable, StoreForbidden, StoreTooNew, StoreRefused
             The database cannot be used; nothing was begun.
         """
-        self.store.prepare()
-        prepare_queue(self.store.server)
+        self._prepare()
         slots = f"{self.slots} slot{'s' * (self.slots > 1)}"
         self.tell(f"{this_worker()}: {slots}, for runs of {self.store.shown}; Ctrl-C stops it")
         problem: list[BaseException] = []
@@ -145,6 +148,22 @@ class Worker:
             raise
         if problem:
             raise problem[0]
+
+    def _prepare(self) -> None:
+        """Make sure of the tables; a server that only starts again is waited for."""
+        limit = time.monotonic() + _START_S
+        while True:
+            try:
+                self.store.prepare()
+                prepare_queue(self.store.server)
+            except StoreUnreachable as problem:
+                if time.monotonic() > limit or self.stop.wanted.is_set():
+                    raise
+                self._is_away(problem.cause)
+                time.sleep(_LATER_S)
+            else:
+                self._is_away("")
+                return
 
     def _thread(self, problem: list[BaseException]) -> None:
         try:

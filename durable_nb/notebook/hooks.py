@@ -9,7 +9,7 @@ from typing import Any, Final
 from durable_nb.engine.context import OPEN, adopt_latest, current_operation
 from durable_nb.engine.trajectory import Surroundings
 from durable_nb.journal import OwnerInfo
-from durable_nb.model.bases import lone_signal
+from durable_nb.model.bases import DurableSignal, lone_signal
 from durable_nb.notebook import panel
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.origin import count_execution, current_shell, ipython_origin, message_id
@@ -100,7 +100,10 @@ class Hooks:
         if signal.place is not None:
             left = [signal.place]  # it left the run's `with` block, which closed the run
         for stopped in left[-1:]:
-            panel.show(stopped)
+            try:
+                panel.show(stopped)
+            except DurableSignal as problem:  # IPython stops at one, and would answer nobody
+                print(f"the panel cannot be shown: {problem}")
 
 
 def install(shell: Any) -> Hooks:

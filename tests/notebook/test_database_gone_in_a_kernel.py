@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kernels import Kernel, kernel, lines, wait_for
-from support.postgres import Cluster
+from support.postgres import Cluster, connected
 
 from durable_nb.notebook.panel import panel as panels
 
@@ -133,3 +133,14 @@ def test_the_panel_of_another_kernel_goes_on_after_the_server_was_away_for_long(
             owner.run('run.step("b", effect="none").call(lambda: 2)')
             panel.until(lambda: panel.counts.get("completed") == 2, 30)
             assert panel.said == ""
+
+
+def test_a_kernel_that_was_succeeded_answers_all_the_same(server: Cluster, tmp_path: Path):
+    """Its cell ends with what stopped it: whoever executes the notebook would wait for ever else."""
+    url = server.new_database()
+    with kernel(tmp_path, OPEN.format(url=url)) as k:
+        with connected(url) as con:
+            con.execute("UPDATE durable_nb.leases SET epoch = epoch + 1")
+        shown = k.run("run.step('s', effect='none').call(int)", check=False, timeout=30)
+        assert (shown.status, shown.error) == ("error", "StaleOwner")
+        assert k.run("1 + 1").results[0]["text/plain"] == "2"

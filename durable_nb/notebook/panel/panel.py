@@ -17,6 +17,7 @@ from IPython.display import display
 
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
+from durable_nb.model.bases import DurableSignal
 from durable_nb.model.errors import DurableError
 from durable_nb.model.timeline import Timeline
 from durable_nb.notebook.display import Shown
@@ -239,5 +240,5 @@ def _timeline_of(run: Watched) -> Timeline | None:
     """Give what the static table draws; a run that cannot be drawn has its table all the same."""
     try:
         return run.timeline(published=True).data
-    except DurableError:
+    except (Exception, DurableSignal):  # such as that this kernel no longer owns the run
         return None

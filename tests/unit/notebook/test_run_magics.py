@@ -102,7 +102,10 @@ def test_verdicts_can_be_typed_with_literals_names_and_row_numbers(notebook):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("frobnicate", "verbs are run, status, panel, runs, confirm, deny, history, invalidate, keep"),
+        (
+            "frobnicate",
+            "verbs are run, status, panel, runs, confirm, deny, history, invalidate, keep",
+        ),
         ("run", "needs one name"),
         ("run a b", "needs one name"),
         ("run ../x", "cannot be the name of a run"),
