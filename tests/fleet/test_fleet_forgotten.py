@@ -43,7 +43,7 @@ def test_a_worker_that_is_stopped_while_the_database_is_away_says_so(yard: Yard,
     assert worker.ended(60) == 1
     assert "cannot be reached: " in worker.said
     assert "What is on record there is unhurt." in worker.said
-    assert "unexpected" not in worker.said
+    assert "This is unexpected" not in worker.said
     own_cluster.start()
 
 
