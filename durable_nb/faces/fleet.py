@@ -47,7 +47,7 @@ def submit(
     Example:
       durable-nb submit refunds.ipynb --run refunds-17 --store postgresql://agents@db/agents
     """
-    needs_fleet()
+    needs_fleet("durable_nb.fleet.queue")
     from durable_nb.fleet.submitting import submit as give
 
     given = dict(parameter(text) for text in parameters)
@@ -87,7 +87,7 @@ def worker(face: Face, slots: int, restarts: int, once: bool, postgres: str | No
       durable-nb worker --postgres embedded
       durable-nb submit refunds.ipynb --run refunds-17 --store embedded
     """
-    needs_fleet()
+    needs_fleet("durable_nb.fleet.queue")
     if slots < 1:
         raise click.BadParameter("at least 1", param_hint="--slots")
     from durable_nb.fleet import supervising
@@ -122,7 +122,7 @@ def fleet_(face: Face, every: bool) -> int:
     Example:
       durable-nb fleet --store postgresql://agents@db/agents
     """
-    needs_fleet()
+    needs_fleet("durable_nb.fleet.queue")
     from durable_nb.fleet.submitting import roster, row_of
 
     rows = [row_of(row) for row in roster(face.store, every=every)]

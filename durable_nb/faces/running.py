@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,10 +36,10 @@ _CODES: Final = {
 }
 
 
-def needs_fleet() -> None:
-    """Say what to install where nothing can execute a notebook."""
+def needs_fleet(module: str = "durable_nb.fleet") -> None:
+    """Say what to install where a module cannot be imported: one that names its extra."""
     try:
-        import durable_nb.fleet  # noqa: F401
+        import_module(module)
     except ImportError as missing:
         raise click.ClickException(f"{missing}. Nothing was begun.") from missing
 

@@ -13,7 +13,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import psycopg
+try:
+    import procrastinate  # noqa: F401 - whether it is there
+    import psycopg
+except ImportError as missing:
+    raise ImportError(
+        f"a fleet needs procrastinate and psycopg ({missing}): pip install 'durable-nb[fleet]'"
+    ) from missing
 from procrastinate import App, PsycopgConnector, RetryDecision, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job
