@@ -16,6 +16,7 @@ from durable_nb.engine.recorded import Recorded
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.tables import Tables
 from durable_nb.engine.trajectory import Trajectory
+from durable_nb.engine.why import Why, why
 from durable_nb.journal import StoreLike, store_of
 from durable_nb.model import identity
 from durable_nb.model.adoption import Adoption
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.settle import Cascade
     from durable_nb.engine.usage import UsageReport
     from durable_nb.engine.views import OperationView, StatusView
+    from durable_nb.model.state import OperationState
 
 
 class Operated(Trajectory, Tables):
@@ -67,20 +69,30 @@ class Operated(Trajectory, Tables):
     def records(self, op: object = None) -> list[dict[str, Any]]:
         """Give the same as mappings, with the columns of `history`."""
         wanted = None if op is None else self._on_record(op)
-        return [
-            {
-                "seq": r.seq,
-                "op": r.op,
-                "kind": str(r.kind),
-                "ts": r.ts,
-                "epoch": r.epoch,
-                "actor": r.body.get("actor"),
-                "attempt": r.body.get("attempt"),
-                "detail": views.detail_of(r),
-            }
-            for r in self.committed()
-            if wanted is None or r.op == wanted
-        ]
+        state = None if wanted is None else self.fold.operations.get(wanted)
+        found = self.committed() if state is None else self.records_of(state)
+        return [views.record_row(r) for r in found if wanted is None or r.op == wanted]
+
+    def records_of(self, state: OperationState) -> list[Record]:
+        """Give the records of an operation, as they are on disk; what lies around is not read."""
+        self._journal.flush()
+        around = self.read_again(state.first_seq, state.last_seq)
+        return [record for record in around if record.op == state.id]
+
+    def why(self, op: object) -> Why:
+        """Say why an operation was reused, run again or stopped, and what had changed.
+
+        Parameters
+        ----------
+        op
+            As for `confirm`.
+
+        Returns
+        -------
+        Why
+            ``said``, in words, and ``differences``: facet, before, after.
+        """
+        return why(self, settle.find(self, op)[0])
 
     def committed(self) -> list[Record]:
         """Give all records of the run, in order, as they are on disk."""

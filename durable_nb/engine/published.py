@@ -12,6 +12,7 @@ from durable_nb.engine import views
 from durable_nb.engine.retired import Retired
 from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.journal import Mirror, Place
+from durable_nb.model.fold import Opening
 
 
 def row_of(view: OperationView) -> dict[str, Any]:
@@ -91,6 +92,10 @@ def published(place: Place) -> StatusView:
         born=_moment(meta.get("opened")),
         updated=_moment(meta.get("updated")),
         retired=Retired.read(meta.get("retired", "")),
+        kernels=tuple(
+            Opening(int(epoch), datetime.fromisoformat(ts), "runner", closed=bool(closed))
+            for epoch, ts, closed in json.loads(meta.get("kernels") or "[]")
+        ),
     )
 
 

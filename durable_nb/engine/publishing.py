@@ -45,6 +45,8 @@ _TURN_S: Final = 0.0003
 #: How long this thread has computed so far; what it waits for costs nobody anything.
 _computed: Final = time.thread_time
 _quoted: Final = json.encoder.encode_basestring_ascii
+#: Kernels that a mirror names, the last ones: of more, nobody reads the list.
+_KERNELS: Final = 20
 #: Units of a bill in a dollar.
 _PER_USD: Final = 10**12
 
@@ -273,6 +275,7 @@ def meta_of(run: Operated) -> dict[str, str]:
     retired = Retired.of(fold)
     usd = usd_of(run, retired)
     checkable = sorted(n for n, o in list(run.reconcilers.items()) if o.reconcile)
+    kernels = [o for o in list(fold.openings) if o.role == "runner"]
     lost = run.changed.unpriced or any(c.unpriced for c in list(fold.carried.values()))
     return {
         "name": run.name,
@@ -293,6 +296,7 @@ def meta_of(run: Operated) -> dict[str, str]:
         "budget": permits.line_of(run),
         "submitted": "" if fold.submitted is None else "yes",
         "retired": retired.to_json(),
+        "kernels": json.dumps([[o.epoch, _iso(o.ts), o.closed] for o in kernels[-_KERNELS:]]),
     }
 
 

@@ -83,6 +83,8 @@ def questions_of(
     """
     found = []
     for v in views:
+        if not (v.waits or v.changes or v.outcome == Outcome.UNKNOWN) and v.loadable:
+            continue  # nearly all of them
         if v.outcome == Outcome.UNKNOWN:
             found.append(Question(f"{v.id} happened?", "confirm", v))
             found.append(Question(f"{v.id} did not happen?", "deny", v))

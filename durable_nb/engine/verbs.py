@@ -18,7 +18,7 @@ from durable_nb.engine.published import row_of
 from durable_nb.engine.recovery import reconcile
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.timelines import timeline_data
-from durable_nb.engine.views import OperationView
+from durable_nb.engine.views import OperationView, counts_of
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import StillRunning, VerdictRefused
 from durable_nb.model.outcomes import Effect, Kind, Outcome
@@ -120,6 +120,11 @@ def _history(run: Run, op: object) -> Done:
 def _facets(run: Run, op: object) -> Done:
     rows = run.facet_rows(op or None)
     return Done("shown", f"{len(rows)} facets", None, {"facets": rows})
+
+
+def _why(run: Run, op: object) -> Done:
+    found = run.why(op)
+    return Done("shown", found.said, run.get(op), {"why": found.as_dict()})
 
 
 def _report(run: Run, op: object) -> Done:
@@ -302,6 +307,7 @@ VERBS: Final[Mapping[str, Callable[..., Done]]] = MappingProxyType(
         "unknown": _unknown,
         "history": _history,
         "facets": _facets,
+        "why": _why,
         "report": _report,
         "timeline": _timeline,
         "fork": _fork,
@@ -320,6 +326,7 @@ ASKING: Final = frozenset(
         "report",
         "timeline",
         "unknown",
+        "why",
     }
 )
 #: Verbs about the run itself.
@@ -383,5 +390,5 @@ def document(run: Run, done: Done) -> dict[str, Any]:
         "said": done.said,
         "operation": None if done.view is None else row_of(done.view),
         "more": dict(done.more),
-        "counts": dict(run.status_view().counts),
+        "counts": counts_of(run),
     }

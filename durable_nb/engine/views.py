@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -12,16 +12,17 @@ from durable_nb.engine import permits
 from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
 from durable_nb.engine.retired import NOTHING, Retired
-from durable_nb.engine.usage import outside_text
+from durable_nb.engine.tree import SIGNS, StatusRow, tree_of
+from durable_nb.model.fold import Opening
 from durable_nb.model.outcomes import OUTCOMES, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.state import OperationState
-from durable_nb.model.waits import WAITS_FOR, Wait
 from durable_nb.values.text import Readable
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from durable_nb.engine.kept import Kept
     from durable_nb.engine.operated import Operated
     from durable_nb.engine.trajectory import Trajectory
 
@@ -38,16 +39,11 @@ _OF_SIGNALS: Final = frozenset({Kind.SIGNALLED, Kind.CONTESTED})
 #: Who holds a run that this process executes.
 HERE: Final = "this process"
 
+#: What puts operations into the order in which they are listed.
+Tree = Callable[[Sequence["OperationView"], Retired], list[StatusRow]]
+
 #: Columns of `run.history()`.
 RECORD_COLUMNS: Final = ("seq", "op", "kind", "ts", "epoch", "actor", "attempt", "detail")
-
-#: Outcome, or live -> the sign beside the word.
-SIGNS: Final[Mapping[str, str]] = {
-    Outcome.COMPLETED: "✔",
-    Outcome.INCOMPLETE: "○",
-    Outcome.UNKNOWN: "?",
-    "live": "▶",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +228,20 @@ def frame_of(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pd.Da
     return pd.DataFrame(rows, columns=list(columns))
 
 
+def record_row(record: Record) -> dict[str, Any]:
+    """Give a record as `run.history()` lists it."""
+    return {
+        "seq": record.seq,
+        "op": record.op,
+        "kind": str(record.kind),
+        "ts": record.ts,
+        "epoch": record.epoch,
+        "actor": record.body.get("actor"),
+        "attempt": record.body.get("attempt"),
+        "detail": detail_of(record),
+    }
+
+
 def detail_of(record: Record) -> str:
     """Say in one line what a record adds."""
     body = record.body
@@ -247,18 +257,6 @@ def detail_of(record: Record) -> str:
         f"signal {body['name']!r}" if record.kind in _OF_SIGNALS and body.get("name") else "",
     ]
     return " · ".join(p for p in parts if p)
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRow:
-    """One line of the operation tree; `last` is the sign, the word, and what to know."""
-
-    depth: int
-    sign: str
-    outcome: str
-    view: OperationView | None
-    label: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +293,11 @@ class StatusView:
         Of the first and the last record, UTC.
     retired : Retired
         What stands for operations that pins have retired; they are in `counts` and `usd`.
+    tokens : int or None
+        What the listed operations have said that they used; `None` where none of them has.
+    kernels : tuple of Opening
+        The kernels that have executed it, this one included; where another process has it, its
+        last ones.
     """
 
     run: str
@@ -316,6 +319,8 @@ class StatusView:
     born: datetime | None = None
     updated: datetime | None = None
     retired: Retired = NOTHING
+    tokens: int | None = None
+    kernels: tuple[Opening, ...] = ()
 
     @property
     def open(self) -> tuple[tuple[str, str], ...]:
@@ -327,29 +332,71 @@ class StatusView:
         """The operations themselves, without what is only expected."""
         return tuple(row.view for row in self.rows if row.view is not None)
 
-    def to_text(self) -> str:
-        """Render as stable plain text: no times, no random ids."""
+    def shortened(self, limit: int) -> tuple[tuple[StatusRow, ...], int]:
+        """Give so many rows at most, in their order, and how many are left out.
+
+        What is under way or waits for a person comes first, then what began first.
+        """
+        if len(self.rows) <= limit:
+            return self.rows, 0
+        asked = {q.view.id for q in self.questions if q.view is not None}
+        urgent = [
+            n for n, r in enumerate(self.rows) if r.view and (r.view.live or r.view.id in asked)
+        ]
+        chosen = set(urgent[:limit])
+        for n in range(len(self.rows)):
+            if len(chosen) >= limit:
+                break
+            chosen.add(n)
+        return tuple(self.rows[n] for n in sorted(chosen)), len(self.rows) - len(chosen)
+
+    def to_text(self, limit: int | None = None) -> str:
+        """Render as stable plain text: no times, no random ids.
+
+        Parameters
+        ----------
+        limit : int, optional
+            So many operations and lines of what is open at most; the text says how many more.
+        """
         c = self.counts
         counts = f"{c['completed']} completed, {c['incomplete']} incomplete, {c['unknown']} unknown"
         lines = [f"run {self.run} · {self.status} · {counts}"]
         lines += [self.headline] if self.headline else []
-        width = max((2 * r.depth + len(r.label) for r in self.rows), default=0)
-        for r in self.rows:
+        rows, more = (self.rows, 0) if limit is None else self.shortened(limit)
+        width = max((2 * r.depth + len(r.label) for r in rows), default=0)
+        for r in rows:
             label = "  " * r.depth + r.label
             lines.append(f"  {r.sign} {label:<{width}}  {r.outcome:<10}  {r.note}".rstrip())
+        lines += [more_text(more)] if more else []
         if self.restored:
             lines.append(f"{self.restored} from record, not run again")
         lines += [self.budget] if self.budget else []
-        for what, line in self.open:
+        for what, line in self.open[:limit]:
             lines += [what, f"    {line}"]
+        if limit is not None and len(self.open) > limit:
+            lines.append(f"... and {len(self.open) - limit:,} more lines that settle something")
         return "\n".join(lines)
 
     __str__ = to_text
 
 
-def status_view(run: Operated) -> StatusView:
-    """Show a run that this process holds."""
-    views = [view_of(run, s) for s in run.states()]
+def more_text(more: int) -> str:
+    """Say that operations are not listed, and where they are."""
+    what = "1 operation is" if more == 1 else f"{more:,} operations are"
+    return f"... {what} not listed here: run.operations() has them all"
+
+
+def status_view(run: Operated, kept: Kept | None = None) -> StatusView:
+    """Show a run that this process holds.
+
+    Parameters
+    ----------
+    run : Operated
+        The run.
+    kept : Kept, optional
+        What was made for it before: only what has changed since is made anew.
+    """
+    views = [view_of(run, s) for s in run.states()] if kept is None else kept.views(run)
     held = run.is_open and run.role == "runner"
     doubted = run.fold.doubted
     return assemble(
@@ -361,14 +408,16 @@ def status_view(run: Operated) -> StatusView:
         doubt=str(doubted.get("why")) if doubted else "",
         copied=run.copied,
         paused=paused_text(run.fold),
-        at_least=any(s.unpriced for s in run.states())
-        or any(c.unpriced for c in run.fold.carried.values()),
+        at_least=bool(run.changed.unpriced)
+        or any(c.unpriced for c in list(run.fold.carried.values())),
         retired=Retired.of(run.fold),
         checkable=frozenset(n for n, o in list(run.reconcilers.items()) if o.reconcile),
         held_by=HERE if held else "",
         budget=permits.line_of(run),
         born=run.fold.born_at,
         updated=run.fold.updated,
+        kernels=tuple(o for o in list(run.fold.openings) if o.role == "runner"),
+        tree=tree_of if kept is None else kept.tree,
     )
 
 
@@ -415,15 +464,17 @@ def assemble(
     copied: bool,
     retired: Retired,
     paused: str = "",
+    tree: Tree = tree_of,
     **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
     counts, waiting = counted([(v.name, v.outcome) for v in views], expected, retired)
     not_begun = "expected, not begun"
-    rows = _tree(views, retired) + [
+    rows = tree(views, retired) + [
         StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, name, not_begun)
         for name in waiting
     ]
+    tokens = [v.tokens for v in views if v.tokens is not None]
     money = [usd for usd in (retired.usd, *(v.usd for v in views)) if usd is not None]
     return StatusView(
         counts=counts,
@@ -431,6 +482,7 @@ def assemble(
         questions=questions_of(views, doubt=doubt, copied=copied, paused=paused),
         restored=sum(1 for v in views if v.source == "record"),
         usd=sum(money) if money else None,
+        tokens=sum(tokens) if tokens else None,
         expected=waiting,
         doubt=doubt,
         copied=copied,
@@ -439,46 +491,3 @@ def assemble(
         run=run,
         **facts,
     )
-
-
-def _tree(views: Sequence[OperationView], retired: Retired) -> list[StatusRow]:
-    """Order operations under their parents, branches included, by when they first began."""
-    order = {v.id: (v.row,) for v in views}
-    for v in sorted(views, key=lambda v: v.row):
-        order[v.id] = (*order.get(v.parent, ()), v.row)
-    known = set(order)
-    rows = []
-    for v in sorted(views, key=lambda v: order[v.id]):
-        depth, parent = 0, v.parent
-        while parent:
-            depth += 1
-            parent = parent.rpartition("/")[0]
-        label = v.id[len(v.parent) + 1 :] if v.parent in known else v.id
-        depth = depth if v.parent in known or not v.parent else 0
-        rows.append(StatusRow(depth, _sign(v), v.outcome, v, label, _note(v, retired)))
-    return rows
-
-
-def _sign(view: OperationView) -> str:
-    return SIGNS["live"] if view.live else SIGNS[view.outcome]
-
-
-def _note(view: OperationView, retired: Retired) -> str:
-    parts = retired.note(view.id)
-    if view.live:
-        parts.append("running")
-    elif view.source == "record":
-        parts.append("from record")
-    if view.attempt > 1:
-        parts.append(f"attempt {view.attempt}")
-    if view.outcome == Outcome.UNKNOWN:
-        parts.append("it may have happened")
-    elif view.waits:
-        parts.append(WAITS_FOR[Wait(view.wait)])
-    elif not view.loadable:
-        parts.append("value not loadable here")
-    elif view.error:
-        parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
-    if outside := outside_text(view.outside_s):
-        parts.append(outside)
-    return ", ".join(parts)

@@ -15,6 +15,7 @@ from durable_nb.engine import store as stores
 from durable_nb.engine.audit import audit_rows
 from durable_nb.engine.context import OPEN
 from durable_nb.engine.fork import Forked, fork
+from durable_nb.engine.kept import Kept
 from durable_nb.engine.run import Run
 from durable_nb.engine.settle import Cascade
 from durable_nb.engine.tables import Tables
@@ -22,6 +23,7 @@ from durable_nb.engine.trajectory import QUIET, Surroundings
 from durable_nb.engine.usage import UsageReport
 from durable_nb.engine.verbs import ASKING, TAKES_LONG, perform
 from durable_nb.engine.views import OperationView, StatusView
+from durable_nb.engine.why import Why
 from durable_nb.journal import Place, StoreLike, folder_of, store_of
 from durable_nb.journal.errors import MirrorUnreadable
 from durable_nb.journal.mirror import prepare
@@ -64,6 +66,7 @@ class Watched(Tables):
         self.name, self.place = place.name, place
         self._surroundings = surroundings
         self._seen: tuple[object, StatusView] | None = None
+        self._kept = Kept()
 
     @property
     def folder(self) -> Path:
@@ -95,7 +98,7 @@ class Watched(Tables):
         """
         run = self.here
         if run is not None:
-            return run.status_view()
+            return self._kept.status(run)
         stamp = self.stamp()
         if self._seen is None or self._seen[0] != stamp:
             self._seen = (stamp, self._of_mirror() if self._is_held() else self._of_journal())
@@ -142,6 +145,11 @@ class Watched(Tables):
         """Give the same as mappings."""
         told = self.ask("facets", "" if op is None else self.get(op).id)
         return list(told["more"]["facets"])
+
+    def why(self, op: object) -> Why:
+        """Say why an operation was reused, run again or stopped; see `Run.why`."""
+        told = self.ask("why", self.get(op).id)["more"]["why"]
+        return Why(told["said"], tuple(tuple(row) for row in told["differences"]))
 
     def report(self) -> UsageReport:
         """Report what durability cost the run and saved it; see `Run.report`."""

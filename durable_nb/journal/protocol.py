@@ -58,7 +58,7 @@ class Journal(Protocol):
         ...
 
     def read(self, first: int, last: int) -> Sequence[Record]:
-        """Read records again that a resume has left out."""
+        """Read neighbours again: those on disk from `first` to `last`, in order."""
         ...
 
     def append(self, drafts: Sequence[Draft], *, lazy: bool = False) -> list[Record]:

@@ -149,7 +149,7 @@ class RecordsJournal:
         return loaded or Loaded(self.load())
 
     def read(self, first: int, last: int) -> list[Record]:
-        """Read records again that were left out on opening; `RunClosed` once that is let go of."""
+        """Read neighbours again, of those on disk; `RunClosed` once the file is let go of."""
         self._check_process()
         with deferred_interrupts(), self._io:
             if self._closed:

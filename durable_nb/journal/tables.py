@@ -188,10 +188,14 @@ def rows_at(con: duckdb.DuckDBPyConnection, seqs: Sequence[int]) -> list[RawRow]
 
 
 def rows_between(con: duckdb.DuckDBPyConnection, first: int, last: int) -> list[RawRow]:
-    """Read neighbours of the table of records, in order: 1,000 of them in about 1.5 ms."""
+    """Read neighbours, in order: of the table of records, 1,000 of them in about 1.5 ms."""
     with sparing(con):
         found = con.execute(queries("journal")["between"], {"first": first, "last": last})
-        return sorted(found.fetchall())
+        rows: list[RawRow] = found.fetchall()
+        if len(rows) <= last - first:  # some have not moved there yet
+            for late in landed_parts(con):
+                rows += [row for row in late if first <= row[0] <= last]
+        return sorted(rows)
 
 
 def read_closed(path: Path, first: int, last: int) -> list[Record]:

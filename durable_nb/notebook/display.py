@@ -8,7 +8,8 @@ from typing import Final
 
 from durable_nb.engine.picture.svg import svg_of
 from durable_nb.engine.picture.text import anchor
-from durable_nb.engine.views import OperationView, StatusRow, StatusView
+from durable_nb.engine.tree import StatusRow
+from durable_nb.engine.views import OperationView, StatusView, more_text
 from durable_nb.model.timeline import Timeline
 
 #: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.
@@ -17,6 +18,9 @@ _COLOURS: Final[Mapping[str, str]] = {
     "incomplete": "inherit",
     "unknown": "var(--jp-warn-color1, #9a6700)",
 }
+#: Rows, and lines of what is open, in a static table: it is saved with the notebook. The live
+#: table has all of them.
+LIMIT: Final = 100
 _CELL: Final = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 _COLUMNS: Final = ("operation", "outcome", "effect", "attempt", "", "idempotency key")
 _MONO: Final = "font-family:monospace;white-space:pre-wrap"
@@ -32,7 +36,7 @@ class Shown:
         return status_html(self._view, self._timeline)
 
     def __repr__(self) -> str:
-        return self._view.to_text()
+        return self._view.to_text(LIMIT)
 
 
 def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
@@ -48,7 +52,7 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     Returns
     -------
     str
-        One element without scripts, with the same words as ``view.to_text()``.
+        One element without scripts, with the same words as ``view.to_text(LIMIT)``.
     """
     c = view.counts
     counts = ", ".join(f"{c[k]} {k}" for k in ("completed", "incomplete", "unknown"))
@@ -58,16 +62,20 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     if view.headline:
         parts.append(f"<div>{_text(view.headline)}</div>")
     if view.rows:
-        rows = "".join(_row(view.run, r) for r in view.rows)
+        listed, more = view.shortened(LIMIT)
+        rows = "".join(_row(view.run, r) for r in listed)
         header = "".join(f'<th style="{_CELL}">{h}</th>' for h in _COLUMNS)
         parts.append(
             f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead>'
             f"<tbody>{rows}</tbody></table>"
         )
+        parts += [f"<div>{_text(more_text(more))}</div>"] if more else []
     if view.restored:
         parts.append(f"<div>{view.restored} from record, not run again</div>")
-    for what, line in view.open:
+    for what, line in view.open[:LIMIT]:
         parts.append(f'<div>{_text(what)} <code style="{_MONO}">{_text(line)}</code></div>')
+    if len(view.open) > LIMIT:
+        parts.append(f"<div>... and {len(view.open) - LIMIT:,} more</div>")
     if timeline is not None and timeline.bars:
         parts.append(f"<div>{svg_of(timeline, within=True)}</div>")
     return f'<div class="durable-nb-status" role="status">{"".join(parts)}</div>'

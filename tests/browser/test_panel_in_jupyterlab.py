@@ -281,14 +281,15 @@ def test_html_and_script_in_a_run_are_shown_as_text(notebook):
 
 BREAK = """\
 from durable_nb.notebook.panel.panel import panel_of
-panel_of(run).table.rows = [None]
+table = panel_of(run).table
+table.patch = {'base': table.whole()['version'], 'version': 10**6}
 @dnb.step(effect='none')
 def add(a, b): return a + b
 add(1, 2)"""
 
 
 def test_what_fails_in_the_front_end_is_shown_in_the_panel_and_fails_no_step(notebook):
-    """Rows that cannot be drawn are a line in the panel; the cell's step goes on."""
+    """A patch that cannot be read is a line in the panel; the cell's step goes on."""
     nb = notebook("broken", [LOAD, "run.panel()", BREAK])
     nb.run_all()
     expect(nb.panel().locator(".dnb-message")).to_contain_text("the panel's display failed")

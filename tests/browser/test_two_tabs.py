@@ -17,7 +17,7 @@ CHARGE = """\
 def charge():
     open('ledger', 'a').write('charged\\n')
     raise TimeoutError('no answer')"""
-BUSY = "while not pathlib.Path('go').exists(): time.sleep(0.05)"
+BUSY = "open('busy', 'w').close()\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
 VERDICTS = """\
 for n in (1, 2):
     op = f'charge[{n}]#1'
@@ -75,6 +75,7 @@ def test_confirmed_in_two_tabs_at_once_there_is_one_verdict_and_both_show_it(not
     first.run_cell(3)
     first.settle()
     first.run_cell(4)
+    first.wait_for("busy")
     expect(row(second, "charge[2]#1")).to_contain_text("unknown")
     confirm_in_both(first, second)
     for nb in (first, second):

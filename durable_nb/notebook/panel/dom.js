@@ -1,9 +1,13 @@
 // Elements and words. What is shown goes in as text nodes and is text, whatever it looks like.
-// A widget's module is one text: the kernel puts this file before table.js.
+// A widget's module is one text: the kernel puts dom.js, store.js, rows.js, detail.js and table.js
+// together, in this order.
 
 const STALE = 
   "stale: the kernel is gone. Open the run again, then `run.panel()` or `%durable panel` " +
   "(a busy kernel comes back by itself)";
+const WORDS = ["completed", "incomplete", "unknown"];
+const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
+const SOURCES = { ran: "ran now", record: "from record" };
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
 
 const asked = new Set(); // what this page asked for; other tabs see the same messages
@@ -44,6 +48,12 @@ function clock(iso) {
 
 const moment = (iso) => (iso ? iso.replace("T", " ").replace("Z", " UTC") : "");
 
+function took(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  if (seconds < 1) return `${Number((seconds * 1000).toPrecision(2))} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : span(seconds);
+}
+
 function span(seconds) {
   const s = Math.floor(seconds);
   if (s < 60) return `${s} s`;
@@ -58,6 +68,27 @@ function outcome(row) {
   return make("span", "dnb-outcome", sign, row.live ? "running" : row.outcome);
 }
 
+// What a step waits for a person with: it is chosen by itself, and can be settled.
+const isOpen = (row) =>
+  Boolean(row.op) && (row.outcome === "unknown" || row.asks || Boolean(ENDED_BY[row.waits]));
+
+// Set only what differs, so that what is focused, or being read aloud, stays as it is.
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+  element.hidden = !text;
+}
+
+// Make these the children. Those that stay are not touched: a click goes through while it is drawn.
+function sync(parent, nodes) {
+  const staying = new Set(nodes);
+  for (const child of [...parent.childNodes]) if (!staying.has(child)) child.remove();
+  let at = parent.firstChild;
+  for (const node of nodes) {
+    if (node === at) at = at.nextSibling;
+    else parent.insertBefore(node, at);
+  }
+}
+
 function recordTable(records) {
   const lines = records.map((record) =>
     make(
@@ -66,5 +97,21 @@ function recordTable(records) {
       make("td", "dnb-note", record.detail),
     ),
   );
-  return make("table", "dnb-table", make("tbody", "", ...lines));
+  return make("table", "dnb-table dnb-plain", make("tbody", "", ...lines));
+}
+
+function differenceTable(differences) {
+  const head = ["what", "before", "after"].map((name) => {
+    const made = make("th", "", name);
+    made.scope = "col";
+    return made;
+  });
+  const lines = differences.map(([facet, before, after]) =>
+    make(
+      "tr", "", make("td", "", facet), make("td", "dnb-before", before || "–"),
+      make("td", "dnb-after", after || "–"),
+    ),
+  );
+  const body = make("tbody", "", ...lines);
+  return make("table", "dnb-table dnb-plain", make("thead", "", make("tr", "", ...head)), body);
 }

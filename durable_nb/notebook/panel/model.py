@@ -1,26 +1,28 @@
-"""What the panel shows of a run, as plain data that JSON can carry; needs no front end."""
+"""What the panel shows of one operation, as plain data that JSON can carry; needs no front end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import heapq
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from durable_nb.engine.usage import outside_text
-from durable_nb.engine.views import HERE, OperationView, StatusRow, StatusView
+from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.verdicts import DECIDES_ONCE, VERDICTS, Verdict
-from durable_nb.model.waits import FITS, WAITS_FOR, Wait
-
-#: Where an operation's result came from, in words; "" is not reached by the run's kernel yet.
-SOURCES: Final[Mapping[str, str]] = {"ran": "ran now", "record": "from record"}
+from durable_nb.model.waits import FITS, Wait
+from durable_nb.notebook.panel.texts import moment, note, plain, short, spent
 
 #: The action that is no verdict: ask the step's reconciler.
 CHECK: Final = "check"
 
-#: How much of one input, error or detail is sent to the front end, in characters.
-LIMIT: Final = 2000
+#: Details that are at hand in the front end without asking for them, also while a cell blocks the
+#: kernel: so many operations that wait for a person, so many that began last, so many characters.
+_OPEN: Final = 20
+_LATEST: Final = 20
+_SIZE: Final = 50_000
 
 
 def allowed(view: OperationView, *, can_check: bool = False) -> list[str]:
@@ -56,119 +58,93 @@ def _asked(verdict: Verdict, view: OperationView) -> bool:
     return view.waits or verdict not in DECIDES_ONCE
 
 
-def rows_of(status: StatusView) -> list[dict[str, Any]]:
-    """Give the rows of the panel's table, in the order of the operation tree.
+def detail_of(view: OperationView, checkable: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Give all that is shown of one operation, once it is chosen.
 
     Parameters
     ----------
-    status : StatusView
-        Of the run, wherever it was read.
-
-    Returns
-    -------
-    list of dict
-        Strings, numbers, lists and `None` only.
-    """
-    idle = "not reached" if status.held_by else "on record"
-    return [_row(row, status.checkable, idle) for row in status.rows]
-
-
-def _row(row: StatusRow, checkable: frozenset[str], idle: str) -> dict[str, Any]:
-    shown = {
-        "depth": row.depth,
-        "label": plain(row.label),
-        "outcome": row.outcome,
-        "sign": row.sign,
-    }
-    view = row.view
-    if view is None:  # expected, and not begun
-        return {**shown, "id": None, "actions": [], "note": row.note}
-    return {
-        **shown,
-        "id": plain(view.id),
-        "name": plain(view.name),
-        "key": None if view.key is None else plain(view.key),
-        "seq": view.last_seq,
-        "live": view.live,
-        "waits": view.wait if view.waits else "",
-        "effect": view.effect,
-        "attempt": view.attempt,
-        "source": SOURCES.get(view.source, idle),
-        "started": _time(view.started),
-        "ended": _time(view.ended),
-        "duration": _duration(view.duration_s),
-        "inputs": [[plain(name), _short(text)] for name, text in view.inputs.items()],
-        "result": _short(view.result_preview),
-        "error": _short(view.error),
-        "changes": [_short(change) for change in view.changes],
-        "idempotency_key": view.idempotency_key,
-        "spent": _spent(view),
-        "outside": outside_text(view.outside_s),
-        "note": _note(view),
-        "actions": allowed(view, can_check=view.name in checkable),
-    }
-
-
-def _note(view: OperationView) -> str:
-    """Say what no other column does."""
-    if view.outcome == Outcome.UNKNOWN:
-        return "it may have happened"
-    if view.waits:
-        return WAITS_FOR[Wait(view.wait)]
-    if view.changes:
-        return "changed: keep or rerun?"
-    return _short(view.error, 80) or outside_text(view.outside_s)
-
-
-def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
-    """Give what stands above the table.
-
-    Parameters
-    ----------
-    status : StatusView
-        Of the run, wherever it was read.
-    now : datetime
-        UTC.
+    view : OperationView
+        The operation as it stands.
+    checkable : frozenset of str
+        Names of the steps whose reconciler the owner's kernel knows.
 
     Returns
     -------
     dict
-        ``run, status, counts, spending, elapsed_s, ticking, notes, loss, paused``.
+        Strings, numbers, lists and `None` only.
     """
-    until = now if status.held_by else (status.updated or now)
-    elapsed = (until - status.born).total_seconds() if status.born else 0.0
     return {
-        "run": plain(status.run),
-        "status": status.status,
-        "counts": dict(status.counts),
-        "spending": spending(status),
-        "elapsed_s": max(0.0, elapsed),
-        "ticking": bool(status.held_by),
-        "notes": [plain(note) for note in _notes(status) if note],
-        "loss": f"records of this run are lost: {_short(status.doubt)}" if status.doubt else "",
-        "paused": _short(status.paused),
+        "id": plain(view.id),
+        "name": plain(view.name),
+        "key": None if view.key is None else plain(view.key),
+        "outcome": view.outcome,
+        "effect": view.effect,
+        "source": view.source,
+        "seq": view.last_seq,
+        "live": view.live,
+        "waits": view.wait if view.waits else "",
+        "started": moment(view.started),
+        "ended": moment(view.ended),
+        "inputs": [[plain(name), short(text)] for name, text in view.inputs.items()],
+        "result": short(view.result_preview),
+        "error": short(view.error),
+        "changes": [short(change) for change in view.changes],
+        "idempotency_key": view.idempotency_key,
+        "spent": spent(view.usd, view.tokens),
+        "outside": outside_text(view.outside_s),
+        "note": note(view),
+        "actions": allowed(view, can_check=view.name in checkable),
     }
 
 
-def _notes(status: StatusView) -> tuple[str, ...]:
-    paused = f"{status.paused}: nothing new begins in it" if status.paused else ""
-    return (status.headline, _holder(status), paused)
+def details_of(status: StatusView) -> dict[str, dict[str, Any]]:
+    """Give the details that the front end has without asking: of what is open, and of the latest.
+
+    Parameters
+    ----------
+    status : StatusView
+        Of the run, wherever it was read.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    left = _SIZE
+    for view in _at_hand(status):
+        detail = detail_of(view, status.checkable)
+        left -= 0 if detail["id"] in found else len(json.dumps(detail))
+        if left < 0 and found:
+            break
+        found[detail["id"]] = detail
+    return found
 
 
-def _holder(status: StatusView) -> str:
-    """Say who executes the run, where that is not the kernel that shows it."""
-    if not status.held_by:
-        return "nobody executes this run now; a verdict is recorded all the same"
-    if status.held_by == HERE:
-        return ""
-    return f"executed by {status.held_by}; a verdict given here is applied there"
+def _at_hand(status: StatusView) -> Iterator[OperationView]:
+    open_ = {q.view.id: q.view for q in status.questions if q.view is not None}
+    yield from list(open_.values())[:_OPEN]
+    yield from heapq.nlargest(_LATEST, status.views, key=lambda view: view.row)
 
 
-def spending(status: StatusView) -> str:
-    """Say what a run has cost so far; "at least" where an attempt's price is not known."""
-    if status.usd is None:
-        return ""
-    return f"{'at least ' if status.at_least else ''}${status.usd:.2f}"
+def view_of(status: StatusView, op: str) -> OperationView | None:
+    """Find an operation by its identity."""
+    return next((view for view in status.views if view.id == op), None)
+
+
+def why_of(run: Watched, op: str) -> dict[str, Any]:
+    """Give why an operation was reused, run again or stopped.
+
+    Parameters
+    ----------
+    run : Watched
+        Whoever holds it.
+    op : str
+        The operation's id.
+
+    Returns
+    -------
+    dict
+        ``said``, and ``differences``: facet, before, after.
+    """
+    found = run.why(op)
+    rows = [[short(text) for text in row] for row in found.differences]
+    return {"said": short(found.said), "differences": rows}
 
 
 def history_of(run: Watched, op: str) -> list[dict[str, Any]]:
@@ -190,10 +166,10 @@ def history_of(run: Watched, op: str) -> list[dict[str, Any]]:
         {
             "seq": int(record["seq"]),
             "kind": str(record["kind"]),
-            "at": _time(record["ts"]),
+            "at": moment(record["ts"]),
             "epoch": int(record["epoch"]),
             "actor": plain(str(record["actor"] or "")),
-            "detail": _short(str(record["detail"] or "")),
+            "detail": short(str(record["detail"] or "")),
         }
         for record in run.records(op)
     ]
@@ -215,51 +191,6 @@ def cascade_of(run: Watched, op: str) -> dict[str, Any]:
         ``below`` and ``later``: ids; ``happened``: the completed external operations among the
         operation and those below it.
     """
-    told = run.ask("dependants", op)["more"]
+    told: Mapping[str, Any] = run.ask("dependants", op)["more"]
     names = {"below": "below", "later": "suspect", "happened": "happened"}
     return {shown: [plain(op) for op in told[name]] for shown, name in names.items()}
-
-
-def _time(moment: datetime | None) -> str:
-    """Give a time as the front end parses it, in UTC."""
-    if moment is None:
-        return ""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def _spent(view: OperationView) -> str:
-    parts = [] if view.usd is None else [f"${view.usd:.4f}"]
-    if view.tokens is not None:
-        parts.append(f"{view.tokens:,} tokens")
-    return ", ".join(parts)
-
-
-def plain(text: str) -> str:
-    """Give a text that can be sent: lone surrogates, which UTF-8 has no bytes for, as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def resolve(status: StatusView, shown: str) -> str:
-    """Give the id of the operation that the front end knows by this one."""
-    known = [view.id for view in status.views]
-    if shown in known:
-        return shown
-    return next((op for op in known if plain(op) == shown), shown)
-
-
-def _short(text: str, limit: int = LIMIT) -> str:
-    """Cut a text, and make it one that can be sent."""
-    safe = plain(text)
-    return safe if len(safe) <= limit else f"{safe[:limit]}… ({len(safe):,} characters)"

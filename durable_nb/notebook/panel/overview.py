@@ -20,7 +20,7 @@ from durable_nb.engine.watched import Watched
 from durable_nb.journal import Store
 from durable_nb.model.errors import DurableError
 from durable_nb.notebook.origin import current_shell
-from durable_nb.notebook.panel import model
+from durable_nb.notebook.panel import texts
 from durable_nb.notebook.panel.panel import panel_of
 
 #: Seconds between two looks at the store, or so many times what the last look took.
@@ -65,7 +65,7 @@ class Runs:
             self.table.message = f"not current: {problem}"
             return None
         now = datetime.now(UTC)
-        self.table.store = model.plain(found.store)
+        self.table.store = texts.plain(found.store)
         self.table.rows = [row_of(row, now) for row in found.rows]
         self.table.message = ""
         return found
@@ -95,11 +95,11 @@ class Runs:
             name = next(
                 row.name
                 for row in overview(self.store).rows
-                if model.plain(row.name) == content.get("open")
+                if texts.plain(row.name) == content.get("open")
             )
             panel = panel_of(Watched(self.store.place(name)))
             panel.refresh()
-            self.table.chosen = model.plain(name)
+            self.table.chosen = texts.plain(name)
             self.widget.children = (self.table, panel.widget)
             panel.watch()
         except Exception as problem:
@@ -110,14 +110,14 @@ def row_of(row: RunRow, now: datetime) -> dict[str, Any]:
     """Give a run as the table shows it."""
     touched = None if row.updated is None else max(0.0, (now - row.updated).total_seconds())
     return {
-        "name": model.plain(row.name),
+        "name": texts.plain(row.name),
         "status": row.status,
         "pace": row.pace,
         "completed": row.completed,
         "incomplete": row.incomplete,
         "unknown": row.unknown,
         "cost": row.cost,
-        "asks": [model.plain(ask) for ask in row.asks],
+        "asks": [texts.plain(ask) for ask in row.asks],
         "touched_s": touched,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,19 +15,25 @@ import ipywidgets
 import traitlets
 from IPython.display import display
 
+from durable_nb.engine.views import StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
 from durable_nb.model.bases import DurableSignal
-from durable_nb.model.errors import DurableError
+from durable_nb.model.errors import DurableError, OperationMissing
 from durable_nb.model.timeline import Timeline
 from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
 from durable_nb.notebook.panel.actions import Answer, act
+from durable_nb.notebook.panel.header import header_of
+from durable_nb.notebook.panel.rows import Sent
+from durable_nb.notebook.panel.texts import plain
 
 #: Seconds between two looks at the run, and between two signs of life for the front end.
 LOOK_S: Final = 1.0
 BEAT_S: Final = 2.0
+#: So many times as long as the last look took, the watcher waits for the next one.
+_REST: Final = 20
 #: How many clicks are remembered, so that one delivered twice is answered once.
 _REMEMBERED: Final = 200
 #: After so many failed looks in a row the watcher ends; `%durable panel` starts it again.
@@ -35,20 +41,33 @@ _GIVE_UP: Final = 10
 #: Operations up to which the static table is drawn as well; `run.timeline()` draws any run.
 _DRAWN: Final = 5_000
 _HERE: Final = Path(__file__).parent
+#: The front end's files, in the order in which they are put together: no bundler is needed.
+_MODULES: Final = ("dom.js", "store.js", "header.js", "rows.js", "detail.js", "table.js")
 
 
 class Table(anywidget.AnyWidget):
     """The one widget of the front end; what it shows are its traits, all plain data."""
 
-    _esm = "\n".join((_HERE / name).read_text("utf-8") for name in ("dom.js", "table.js"))
+    _esm = "\n".join((_HERE / name).read_text("utf-8") for name in _MODULES)
     _css = _HERE / "table.css"
 
     header = traitlets.Dict().tag(sync=True)
-    rows: Any = traitlets.List().tag(sync=True)
+    rows: Any = traitlets.Dict().tag(sync=True)  # its version; `whole` makes it all rows
+    patch = traitlets.Dict().tag(sync=True)
+    details = traitlets.Dict().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
     queued = traitlets.Dict().tag(sync=True)  # the front end's own: what waits for an answer
     beat = traitlets.Int(0).tag(sync=True)
+    #: Gives all rows as they are now, whenever they are sent: to a page that opens, too.
+    whole: Callable[[], Mapping[str, Any]] | None = None
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Give the state that is sent, with all rows in place of their version."""
+        state = super().get_state(key=key, drop_defaults=drop_defaults)
+        if "rows" in state and self.whole is not None:
+            state["rows"] = self.whole()
+        return state
 
 
 class Panel:
@@ -67,6 +86,9 @@ class Panel:
     def __init__(self, run: Watched) -> None:
         self.run = run
         self.table = Table()
+        self._sent = Sent()
+        self.table.whole = self._sent.whole
+        self._resend = False  # whether a view may have come too late for a patch
         self.widget = ipywidgets.VBox([self.table])
         self._lock = threading.RLock()
         self._shown: object = None
@@ -93,10 +115,17 @@ class Panel:
         if request in self._answered:
             return
         self._answered.append(request)
+        self._resend = False  # whoever can ask can ask for what it has missed
         found: dict[str, Any] = {"request": request, "op": shown}
         try:
-            op = model.resolve(self.run.status_view(), shown)
+            op = self._sent.op(shown)
             match content.get("action"):
+                case "whole":
+                    self.table.send_state("rows")
+                case "detail":
+                    found["detail"] = self._detail(op)
+                case "why":
+                    found["why"] = model.why_of(self.run, op)
                 case "history":
                     found["history"] = model.history_of(self.run, op)
                 case "dependants":
@@ -111,24 +140,49 @@ class Panel:
             self._tell(answer.text, ok=False, request=request)
         finally:
             self._set("answer", found)
-        self.refresh()
+        self.refresh(anew=False)
+
+    def _detail(self, op: str) -> dict[str, Any]:
+        status = self.run.status_view()
+        view = model.view_of(status, op)
+        if view is None:
+            raise OperationMissing(op)
+        return model.detail_of(view, status.checkable)
 
     # -- to the front end -----------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Show the run as it is now; a failure to do so is shown instead, and raised nowhere."""
+    def refresh(self, *, anew: bool = True) -> None:
+        """Show the run as it is now; a failure to do so is shown instead, and raised nowhere.
+
+        Parameters
+        ----------
+        anew : bool
+            Also where there is nothing new to be seen.
+        """
         try:
             with self._lock:
                 shown = self.run.stamp()
+                if shown == self._shown and self._behind is None and not anew:
+                    return
                 status = self.run.status_view()
-                self.table.header = model.header_of(status, datetime.now(UTC))
-                self.table.rows = model.rows_of(status)
+                with self.table.hold_sync():  # one message
+                    self._show_rows(status)
+                    self.table.details = model.details_of(status)
+                    self.table.header = header_of(status, datetime.now(UTC))
                 self._shown = shown
                 if self._behind is not None:
                     self._behind = None
                     self._set("message", {})
         except Exception as problem:
             self._fall_behind(problem)
+
+    def _show_rows(self, status: StatusView) -> None:
+        patch = self._sent.update(status, whole=self._resend)
+        if patch is None:
+            self.table.rows = {"version": self._sent.version}
+            self._resend = False
+        elif patch:
+            self.table.patch = patch
 
     def _fall_behind(self, problem: Exception) -> None:
         """Say once, until it is current again, that the table is not, and since when."""
@@ -140,7 +194,7 @@ class Panel:
 
     def _tell(self, text: str, *, ok: bool, request: str = "") -> None:
         """Say something: to the page that asked, or to all of them."""
-        said = {"text": model.plain(text), "ok": ok, "at": time.time(), "request": request}
+        said = {"text": plain(text), "ok": ok, "at": time.time(), "request": request}
         self._set("message", said)
 
     def _set(self, trait: str, value: Any) -> None:
@@ -167,18 +221,22 @@ class Panel:
             self._watcher.start()
 
     def _watch(self) -> None:
-        began, failures = time.monotonic(), 0
+        began, failures, took = time.monotonic(), 0, 0.0
+        rested = time.monotonic()
         while not self._over.wait(LOOK_S):
             try:
                 if time.monotonic() - began >= BEAT_S:
                     began = time.monotonic()
                     self.table.beat += 1
-                changed = not self._broken and (
+                rests = time.monotonic() - rested < _REST * took
+                changed = not (self._broken or rests) and (
                     self._behind is not None or self.run.stamp() != self._shown
                 )
                 if changed and self._lock.acquire(blocking=False):
                     try:
+                        looked = time.thread_time()
                         self.refresh()
+                        took, rested = time.thread_time() - looked, time.monotonic()
                     finally:
                         self._lock.release()
                 failures = 0
@@ -188,6 +246,13 @@ class Panel:
                 failures += 1
                 if failures >= _GIVE_UP:
                     return
+
+    def expect_view(self) -> None:
+        """Have all rows where a view that is made now finds them, and may miss the next patch."""
+        with self._lock:
+            if self.table.rows.get("version") != self._sent.version:
+                self.table.rows = {"version": self._sent.version}
+            self._resend = True
 
     def close(self) -> None:
         """Stop watching, and take the widgets away."""
@@ -216,7 +281,8 @@ def show(run: Watched) -> None:
     run : Watched
         Whoever holds it. Shown again, it is the same widget in another place.
     """
-    status = run.status_view()
+    known = _panels.get(run.place)  # which looks only for what has changed
+    status = (run if known is None else known.run).status_view()
     drawn = _timeline_of(run) if len(status.rows) <= _DRAWN else None
     display(Shown(status, drawn))  # type: ignore[no-untyped-call]
     if getattr(current_shell(), "kernel", None) is None:
@@ -225,6 +291,7 @@ def show(run: Watched) -> None:
         panel = panel_of(run)
         panel.table.message = {}  # what was said of an earlier doubt is said
         panel.refresh()
+        panel.expect_view()
         bundle = dict(panel.widget._repr_mimebundle_())
         bundle["text/plain"] = f"the live panel of run {run.name}"
         display(bundle, raw=True)  # type: ignore[no-untyped-call]

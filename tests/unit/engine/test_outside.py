@@ -10,7 +10,7 @@ from support.ticks import Ticks, ends
 
 import durable_nb as dnb
 from durable_nb.engine.published import published
-from durable_nb.notebook.panel.model import rows_of
+from durable_nb.notebook.panel.model import detail_of
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_the_status_says_it_only_above_a_second(tick, tmp_path):
         assert run.get("short#1").outside_s == 0.9
         run.publisher.publish()  # for other processes, which read the mirror
         for status in (run.status_view(), published(run.place)):
-            shown = {row["id"]: row for row in rows_of(status)}
+            shown = {view.id: detail_of(view) for view in status.views}
             assert shown["long#1"]["note"] == "3.2 s outside of steps"
             assert shown["long#1"]["outside"] == "3.2 s outside of steps"
             assert shown["short#1"]["outside"] == ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ipywidgets.widgets import widget
+from support.listed import listed
 from support.waiting import eventually
 
 import durable_nb as dnb
@@ -20,6 +21,7 @@ from durable_nb.model.waits import FITS
 from durable_nb.notebook.panel import actions, model
 from durable_nb.notebook.panel.actions import NotDone, parse_result
 from durable_nb.notebook.panel.panel import Panel, panel_of
+from durable_nb.notebook.panel.rows import Sent
 
 
 @pytest.fixture
@@ -53,7 +55,9 @@ def doubt(run: dnb.Run, name: str = "pay", **options: Any) -> None:
 
 
 def row(run: dnb.Run, op: str) -> dict[str, Any]:
-    return next(r for r in model.rows_of(run.status_view()) if r["id"] == op)
+    status = run.status_view()
+    view = next(view for view in status.views if view.id == op)
+    return model.detail_of(view, status.checkable)
 
 
 def click(run: dnb.Run, action: str, op: str, **more: Any) -> dict[str, Any]:
@@ -126,8 +130,10 @@ def test_rows_are_plain_data_whatever_the_run_holds(run):
     run.step("odd", effect="none", inputs={"x": "\ud800<b>"}).call(lambda: "y" * 100_000)
     run.step("odd", effect="none", key="\udfff").call(lambda: 1)
 
-    text = json.dumps(model.rows_of(run.status_view()), ensure_ascii=False)
-    assert len(text.encode()) < 5000
+    status, sent = run.status_view(), Sent()
+    sent.update(status)
+    for told in (sent.whole(), model.details_of(status)):
+        assert len(json.dumps(told, ensure_ascii=False).encode()) < 5000
 
 
 # -- what a click does ---------------------------------------------------------------------------
@@ -275,7 +281,7 @@ def test_a_message_that_comes_twice_is_answered_once(run, panel):
     assert kinds(run, "pay#1").count("confirmed") == 1
     assert "contested" not in kinds(run, "pay#1")
     assert panel.table.answer["request"] == message["request"]
-    assert panel.table.rows[0]["outcome"] == "completed"
+    assert listed(panel)[0]["outcome"] == "completed"
 
 
 def test_an_operation_whose_name_cannot_be_sent_is_settled_all_the_same(run, panel):
@@ -292,7 +298,8 @@ def test_an_operation_whose_name_cannot_be_sent_is_settled_all_the_same(run, pan
 
 def panel_row(panel: Panel) -> dict[str, Any]:
     panel.refresh()
-    return dict(panel.table.rows[0])
+    op = listed(panel)[0]["id"]
+    return dict(panel.table.details[op])
 
 
 def test_an_exception_in_a_callback_is_shown_in_the_panel_and_raised_nowhere(
@@ -355,15 +362,15 @@ def test_the_watcher_follows_the_run_also_when_it_was_closed_and_taken_up_again(
     with dnb.run("job", store=tmp_path) as run:
         panel = Panel(watched(run))
         panel.watch()
-        assert panel.table.rows == []
+        assert listed(panel) == []
         run.step("plan", effect="none").call(lambda: 1)
-        eventually(lambda: panel.table.beat and panel.table.rows[0]["outcome"] == "completed")
+        eventually(lambda: panel.table.beat and listed(panel)[0]["outcome"] == "completed")
     eventually(lambda: not panel.table.header["ticking"])
     assert "nobody executes this run now" in panel.table.header["notes"][-1]
     with dnb.run("job", store=tmp_path) as run:
         eventually(lambda: panel.table.header["ticking"])
         run.step("mail", effect="none").call(lambda: 2)
-        eventually(lambda: len(panel.table.rows) == 2)
+        eventually(lambda: len(listed(panel)) == 2)
     watcher = panel._watcher
     assert watcher is not None
     panel.close()
@@ -444,52 +451,3 @@ def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
     run.panel()
 
     assert capsys.readouterr().out.strip() == run.status_view().to_text()
-
-
-# -- what ends a wait ----------------------------------------------------------------------------
-
-
-def test_a_pending_wait_offers_what_ends_it_and_says_what_it_waits_for(run):
-    """Approve and reject, or a signal; nothing for a timer, and none once it is decided."""
-    for wait, op, note, offered in (
-        (
-            lambda: run.approval("Go?"),
-            "approval[Go?]#1",
-            "waits for approval",
-            ["approve", "reject"],
-        ),
-        (lambda: run.wait_for("paid"), "wait_for[paid]#1", "waits for a signal", ["signal"]),
-        (lambda: run.sleep(3600), "sleep#1", "waits until its time", []),
-    ):
-        with pytest.raises(dnb.DurableSignal):
-            wait()
-        shown = row(run, op)
-        assert (shown["note"], shown["actions"]) == (note, offered)
-
-    assert act(run, click(run, "approve", "approval[Go?]#1", reason="fine")).ok
-    assert act(run, click(run, "signal", "wait_for[paid]#1", value='{"usd": 5}')).ok
-
-    assert row(run, "approval[Go?]#1")["actions"] == ["invalidate"]
-    assert run.approval("Go?")["reason"] == "fine"
-    run.invalidate("approval[Go?]#1", "asked too early")
-    assert row(run, "approval[Go?]#1")["actions"] == []  # its cell asks again, and not before
-    assert run.wait_for("paid") == {"usd": 5}
-
-
-def test_a_click_on_a_wait_needs_what_its_verb_needs(run):
-    """A reason to reject, a value to send; and the second click is told that it is settled."""
-    for wait in (lambda: run.approval("Go?"), lambda: run.wait_for("paid")):
-        with pytest.raises(dnb.DurableSignal):
-            wait()
-    for action, op, more in (
-        ("reject", "approval[Go?]#1", {}),
-        ("signal", "wait_for[paid]#1", {}),
-        ("signal", "wait_for[paid]#1", {"value": "paid in full"}),
-    ):
-        assert "Nothing was recorded" in act(run, click(run, action, op, **more)).text
-    one = click(run, "reject", "approval[Go?]#1", reason="not today")
-    two = click(run, "approve", "approval[Go?]#1")
-
-    assert act(run, one).text.endswith("on each resume.")
-    assert "already settled" in act(run, two).text
-    assert kinds(run, "approval[Go?]#1") == ["intended", "rejected", "contested"]

@@ -9,7 +9,8 @@ import pytest
 import durable_nb as dnb
 from durable_nb.engine.questions import Question
 from durable_nb.engine.recovery import doubt as doubt_of
-from durable_nb.engine.views import StatusRow, StatusView
+from durable_nb.engine.tree import StatusRow
+from durable_nb.engine.views import StatusView
 from durable_nb.notebook.display import Shown, status_html
 from durable_nb.notebook.origin import ipython_origin
 

@@ -1,0 +1,218 @@
+// The chosen operation: what is known of it, why it is so, and what can be done about it.
+
+const HINT = 'JSON or a Python literal, such as {"id": "re_1"}';
+
+class Detail {
+  // `view` talks to the kernel, and knows what waits for an answer.
+  constructor(view) {
+    this.view = view;
+    this.key = "";
+    this.box = make("section", "dnb-detail");
+    this.box.tabIndex = -1;
+    this.box.addEventListener("keydown", view.guard((event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      view.grid.table.focus();
+    }));
+  }
+
+  // Draw it, unless it stands there already: somebody may be typing in it. Gives whether it did.
+  draw(row, detail) {
+    const known = detail && [detail.seq, detail.actions, detail.live, detail.source];
+    const key = row ? JSON.stringify([row.id, known ?? null]) : "";
+    if (key === this.key) return false;
+    const [had, historyOpen] = [this.box.contains(document.activeElement), this.history?.open];
+    this.key = key;
+    this.history = this.cascade = this.cascadeRequest = this.queuedLine = this.why = null;
+    this.box.replaceChildren();
+    if (row) {
+      this.box.setAttribute("aria-label", `operation ${row.id}`);
+      if (detail) this.whole(row, detail, Boolean(historyOpen));
+      else this.part(row);
+    } else this.box.removeAttribute("aria-label");
+    if (had) this.box.focus({ preventScroll: true });
+    return true;
+  }
+
+  title(row) {
+    return make("div", "dnb-title", outcome(row), make("code", "", row.id));
+  }
+
+  facts(...lines) {
+    const facts = make("dl", "dnb-facts");
+    for (const [name, shown] of lines)
+      if (shown) facts.append(make("dt", "", name), make("dd", "", shown));
+    return facts;
+  }
+
+  // What the row itself knows, until the kernel has told the rest.
+  part(row) {
+    this.box.append(
+      this.title(row), this.facts(["note", row.note], ["took", took(row.took)]),
+      make("div", "dnb-waiting", "asking the kernel"),
+    );
+  }
+
+  whole(row, detail, historyOpen) {
+    const attempt = detail.live || row.attempt > 1 ? `attempt ${row.attempt}` : "";
+    const source = SOURCES[detail.source] ?? this.view.idle();
+    const facts = this.facts(
+      ...detail.inputs.map(([name, text]) => [`input ${name}`, text]),
+      ["result", detail.result], ["error", detail.error], ["changed", detail.changes.join("; ")],
+      ["effect", [detail.effect, attempt, source].filter(Boolean).join(", ")],
+      ["idempotency key", detail.idempotency_key], ["intended", moment(detail.started)],
+      ["ended", moment(detail.ended)], ["spent", detail.spent], ["time", detail.outside],
+    );
+    this.why = this.folded("dnb-why", "why", () => this.view.ask("why", row.id));
+    this.history = this.folded("dnb-history", "history of records", () =>
+      this.view.ask("history", row.id),
+    );
+    const shown = { ...row, outcome: detail.outcome, live: detail.live };
+    this.box.append(
+      this.title(shown), facts, this.why, this.actions(detail), this.history,
+    );
+    this.history.open = historyOpen;
+    this.why.open = this.view.isHere(); // elsewhere, the owner has to be asked for it
+  }
+
+  // Something that is asked for when it is opened for the first time.
+  folded(name, title, ask) {
+    const made = make("details", name, make("summary", "", title));
+    made.addEventListener("toggle", this.view.guard(() => {
+      if (!made.open || made.children.length > 1) return;
+      made.append(make("div", "dnb-waiting", "asking the kernel"));
+      ask();
+    }));
+    return made;
+  }
+
+  unfold(made, ...shown) {
+    made?.replaceChildren(made.firstChild, ...shown);
+  }
+
+  // Take what the kernel has told about it.
+  take(answer) {
+    if (answer.history) this.unfold(this.history, recordTable(answer.history));
+    if (answer.why) {
+      const { said, differences } = answer.why;
+      const table = differences.length ? [differenceTable(differences)] : [];
+      this.unfold(this.why, make("div", "dnb-said", said), ...table);
+    }
+    if (answer.cascade && answer.request === this.cascadeRequest) this.drawCascade(answer.cascade);
+  }
+
+  // It takes no clicks while one is on its way, nor before a person can have seen what it shows.
+  hold(waiting, held, stale) {
+    const box = this.box.querySelector(".dnb-actions");
+    const off = Boolean(waiting || held) || stale;
+    // what is disabled loses the focus to the page, and whoever uses the keyboard their place
+    if (off && box?.contains(document.activeElement)) this.box.focus({ preventScroll: true });
+    if (box) box.disabled = off;
+    if (this.queuedLine) this.queuedLine.hidden = !waiting || stale;
+  }
+
+  // -- actions --------------------------------------------------------------------------------
+
+  actions(row) {
+    const may = (name) => row.actions.includes(name);
+    const box = make("fieldset", "dnb-actions");
+    const act = (action, more) =>
+      this.view.guard(() => {
+        if (this.view.stale || this.view.waiting(row.id)) return; // one click, one verdict
+        this.view.ask(action, row.id, { seq: row.seq, ...more() });
+      });
+    if (may("confirm") || may("deny") || may("check")) box.append(this.verdicts(row, may, act));
+    if (ENDED_BY[row.waits]) box.append(this.waits(row, may, act));
+    const line = make("div", "dnb-buttons");
+    if (may("keep")) line.append(button("Keep the record", "dnb-keep", act("keep", () => ({}))));
+    if (may("rerun")) line.append(button("Do it again", "dnb-rerun", act("rerun", () => ({}))));
+    if (may("invalidate")) {
+      line.append(
+        button("Invalidate…", "dnb-ask", this.view.guard(() => {
+          this.cascade.replaceChildren(make("div", "dnb-waiting", "asking what depends on it"));
+          this.cascadeRequest = this.view.ask("dependants", row.id);
+        })),
+      );
+      this.cascade = make("div", "dnb-cascade");
+      this.invalidate = act("invalidate", () => ({
+        reason: this.cascade.querySelector(".dnb-reason")?.value ?? "",
+        effect: this.cascade.querySelector("input[type=radio]:checked")?.value ?? "",
+      }));
+    }
+    if (line.children.length) box.append(line);
+    if (this.cascade) box.append(this.cascade);
+    this.queuedLine = make("div", "dnb-queued", "queued: the kernel answers when its cell lets it");
+    return make("div", "dnb-doing", box, this.queuedLine);
+  }
+
+  // Confirm, deny and check. Where nothing is in doubt, confirming is the exception: it is folded.
+  verdicts(row, may, act) {
+    const result = make("textarea", "dnb-result");
+    result.rows = 2;
+    const evidence = make("input", "dnb-evidence");
+    const proof = () => ({ evidence: evidence.value });
+    const told = () => ({ result: result.value, ...proof() });
+
+    const line = make("div", "dnb-buttons");
+    const add = (action, text, more) =>
+      may(action) && line.append(button(text, `dnb-${action}`, act(action, more)));
+    add("confirm", "Confirm: it happened", told);
+    add("deny", "Deny: it did not happen", proof);
+    add("check", "Check now", () => ({}));
+    const fields = [field("Evidence", evidence, "how do you know?"), line];
+    if (may("confirm")) fields.unshift(field("Result", result, HINT));
+    if (row.outcome === "unknown") return make("div", "", ...fields);
+    const summary = make("summary", "", "nothing to settle: run its cell again (or did it happen?)");
+    return make("details", "dnb-folded", summary, ...fields);
+  }
+
+  // Approve, reject, or send what it waits for.
+  waits(row, may, act) {
+    const given = make("input", `dnb-${row.waits === "approval" ? "reason" : "value"}`);
+    const line = make("div", "dnb-buttons");
+    const add = (action, text, name) => {
+      if (!may(action)) return;
+      line.append(button(text, `dnb-${action}`, act(action, () => ({ [name]: given.value }))));
+    };
+    add("approve", "Approve", "reason");
+    add("reject", "Reject", "reason");
+    add("signal", "Send the signal", "value");
+
+    const input = may("signal")
+      ? field("Value", given, HINT)
+      : field("Reason", given, "why? It is needed to reject");
+    return make("div", "", input, line);
+  }
+
+  drawCascade(cascade) {
+    if (!this.cascade) return;
+    const list = (title, ids) =>
+      make("div", "dnb-list", make("b", "", title), " ", ids.length ? ids.join(", ") : "nothing");
+    const parts = [
+      list("invalidated with it:", cascade.below),
+      list("began later, checked when reached:", cascade.later),
+    ];
+    if (cascade.happened.length) {
+      const name = mint();
+      const choice = (value, text) => {
+        const radio = Object.assign(make("input"), { type: "radio", name, value });
+        return make("label", "dnb-choice", radio, text);
+      };
+      parts.push(
+        list("its effect happened:", cascade.happened),
+        choice("stands", "stands: it stays, and doing it again adds another"),
+        choice("compensated", "compensated: it was undone"),
+      );
+    }
+    const reason = make("input", "dnb-reason");
+    parts.push(
+      field("Reason", reason, "why does it no longer count?"),
+      make(
+        "div", "dnb-buttons", button("Invalidate", "dnb-invalidate", this.invalidate),
+        button("Cancel", "dnb-cancel", () => this.cascade.replaceChildren()),
+      ),
+    );
+    this.cascade.replaceChildren(...parts);
+  }
+
+}

@@ -1,0 +1,82 @@
+// What stands above the table. It is changed in place: what has the focus keeps it.
+
+class Header {
+  constructor(view) {
+    this.view = view;
+    this.run = make("span", "dnb-run");
+    this.status = make("span", "dnb-status");
+    this.elapsed = make("span", "dnb-elapsed");
+    this.pause = button("", "dnb-pause", view.guard(() => {
+      const fresh = performance.now() - view.pauseAt < STILL_MS; // of a double click
+      if (!view.stale && !fresh && !view.waiting("")) view.ask(this.action, "");
+    }));
+    this.action = "";
+    this.bar = make("div", "dnb-bar");
+    this.segments = new Map(WORDS.map((word) => [word, make("span", `dnb-part dnb-${word}`)]));
+    this.bar.append(...this.segments.values());
+    const names = ["progress", "spending", "budget", "saved"];
+    this.said = new Map(names.map((name) => [name, make("span", `dnb-${name}`)]));
+    this.now = make("div", "dnb-now");
+    this.kernels = make("details", "dnb-kernels", make("summary"), make("ol", "dnb-list"));
+    this.notes = make("div", "dnb-notes");
+    this.parts = [
+      make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause), this.bar,
+      make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
+    ];
+  }
+
+  draw(header) {
+    this.header = header;
+    const counts = header.counts ?? {};
+    put(this.run, `run ${header.run}`);
+    put(this.status, header.status ?? "");
+    this.status.className = `dnb-status dnb-status-${header.status}`;
+    for (const [word, part] of this.segments) {
+      put(part, counts[word] ? `${counts[word].toLocaleString("en")} ${word}` : "");
+      part.style.flexGrow = counts[word] || 0;
+    }
+    for (const [name, made] of this.said) put(made, header[name] ?? "");
+    const notes = header.notes ?? [];
+    if (this.noted !== JSON.stringify(notes))
+      this.notes.replaceChildren(...notes.map((note) => make("div", "", note)));
+    this.noted = JSON.stringify(notes);
+    this.drawKernels(header.kernels ?? []);
+    const action = header.paused ? "unpause" : "pause";
+    if (this.action !== action) {
+      if (this.action) this.view.pauseAt = performance.now();
+      this.action = action;
+      this.pause.classList.replace(`dnb-${action === "pause" ? "unpause" : "pause"}`, `dnb-${action}`);
+    }
+    this.tick(0);
+  }
+
+  drawKernels(kernels) {
+    const key = JSON.stringify(kernels);
+    if (this.known === key) return;
+    this.known = key;
+    this.kernels.hidden = !kernels.length;
+    put(this.kernels.firstChild, `${kernels.length} kernel${kernels.length > 1 ? "s" : ""} before this one`);
+    this.kernels.lastChild.replaceChildren(
+      ...kernels.map((one) => make("li", "", `began ${moment(one.at)}, ${one.how}`)),
+    );
+  }
+
+  // Show the clocks, so many seconds after the header came.
+  tick(since) {
+    const { header } = this;
+    if (!header) return;
+    const more = header.ticking ? since : 0;
+    put(this.elapsed, `${span((header.elapsed_s ?? 0) + more)} since it began`);
+    const now = header.current;
+    if (!now) return put(this.now, "");
+    const estimate = now.estimate_s === null ? "" : `, took ${took(now.estimate_s)} the last time`;
+    const beside = now.beside > 0 ? `; ${now.beside} more at the same time` : "";
+    return put(this.now, `▶ ${now.id}: ${span(now.elapsed_s + more)}${estimate}${beside}`);
+  }
+
+  hold(asking, stale) {
+    this.pause.disabled = asking || stale;
+    const says = this.action === "unpause" ? "Go on" : "Pause";
+    put(this.pause, asking ? "queued" : says);
+  }
+}
