@@ -68,7 +68,7 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 30) -> Any:
 class Lab:
     """One server, whose root holds a folder for each test."""
 
-    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, variables: Mapping[str, str], subshells: str) -> None:
         self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
         work = root / "work"
         work.mkdir()
@@ -89,6 +89,8 @@ class Lab:
         quiet = root / "config/lab/user-settings/@jupyterlab/apputils-extension"
         quiet.mkdir(parents=True)  # no question about news in front of the panel
         (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+        clicks = json.dumps({"commsOverSubshells": subshells})
+        (quiet / "kernels-settings.jupyterlab-settings").write_text(clicks)
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--allow-root",
             f"--port={self.url.rpartition(':')[2]}", "--ServerApp.port_retries=0",
@@ -277,8 +279,20 @@ def variables() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str]) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"), variables)
+def subshells() -> str:
+    """Give JupyterLab's setting of where a click is answered while a cell runs.
+
+    As it comes, ipykernel 7.4 answers it in the thread that has last published, which may be
+    the cell's own or another: at the cell's end, or at once. "disabled": at its end.
+    """
+    return "perCommTarget"
+
+
+@pytest.fixture(scope="module")
+def lab(
+    tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str], subshells: str
+) -> Iterator[Lab]:
+    lab = Lab(tmp_path_factory.mktemp("lab"), variables, subshells)
     try:
         yield lab
     finally:

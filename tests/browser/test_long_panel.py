@@ -18,12 +18,14 @@ DOUBTS = 8
 BOUND = 100
 
 MADE = f"""\
-import os, sys
+import os, sys, threading
 os.environ['DURABLE_STORE'] = sys.argv[1]
 import durable_nb as dnb
 def work(n):
     return n
+begun = threading.Barrier({DOUBTS})  # the first that fails stops those that have not begun
 def pay(n):
+    begun.wait()
     raise TimeoutError('no answer')
 run = dnb.open_run('long')
 run.map(work, range({MANY - DOUBTS}), key=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 LOAD = """\
@@ -30,6 +31,12 @@ def report(refund):
 WORK = "p = plan('A-17')\nr = refund(p)"
 REPORT = "report(r)"
 REFUND = [LOAD, STEPS, WORK, REPORT]
+
+
+@pytest.fixture(scope="module")
+def subshells() -> str:
+    """What is clicked while a cell runs is queued."""
+    return "disabled"
 
 
 def killed_in_the_refund(notebook: Callable[..., Any], name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 LOAD = """\
@@ -30,6 +31,12 @@ AT = """(at) => {
     const button = [...document.querySelectorAll('.dnb-panel')].at(-1).querySelector('.dnb-confirm');
     setTimeout(() => button.click(), at - Date.now());
 }"""
+
+
+@pytest.fixture(scope="module")
+def subshells() -> str:
+    """What is clicked while a cell runs is queued."""
+    return "disabled"
 
 
 def facts(nb: Any) -> Any:

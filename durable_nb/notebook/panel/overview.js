@@ -14,7 +14,7 @@ function runRow(model, row) {
   const all = row.completed + row.incomplete + row.unknown;
   const state = row.pace ? `${row.status}, ${row.pace}` : row.status;
   const done = make("td", "dnb-done", `${row.completed} of ${all}`);
-  const bar = make("div", "dnb-progress", make("span", "dnb-progress-done"));
+  const bar = make("div", "dnb-gauge", make("span", "dnb-gauge-done"));
   bar.firstChild.style.width = `${all ? (100 * row.completed) / all : 0}%`;
   bar.setAttribute("aria-hidden", "true");
   done.append(bar);
