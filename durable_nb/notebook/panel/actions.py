@@ -23,6 +23,9 @@ ACCEPT: Final = "accept"
 PAUSE: Final = "pause"
 UNPAUSE: Final = "unpause"
 
+#: A new run that has what came before the operation; of this one nothing changes.
+FORK: Final = "fork"
+
 #: Action -> the verb of `durable_nb.engine.verbs`, and which of the click's texts it takes.
 ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Verdict.CONFIRM: ("confirm", ("result", "evidence")),
@@ -37,6 +40,7 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ACCEPT: ("accept", ("reason",)),
     PAUSE: ("pause", ("reason",)),
     UNPAUSE: ("unpause", ()),
+    FORK: ("fork", ("name", "reason")),
 }
 #: What a verb cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, tuple[str, str]]] = {
@@ -48,6 +52,7 @@ _NEEDED: Final[Mapping[str, tuple[str, str]]] = {
     Verdict.REJECT: ("reason", "say why not: the program gets it as an error"),
     Verdict.SIGNAL: ("value", "which value? Write null where there is nothing to send"),
     ACCEPT: ("reason", "say how you know what was done outside"),
+    FORK: ("name", "say what the new run is called"),
 }
 
 
@@ -65,10 +70,13 @@ class Answer:
         Whether it did what it asked for.
     text : str
         What the panel's message line shows.
+    more : str
+        What is shown where it was clicked, over several lines; "" where that is all.
     """
 
     ok: bool
     text: str
+    more: str = ""
 
 
 def act(run: Watched, click: Mapping[str, Any]) -> Answer:
@@ -81,7 +89,7 @@ def act(run: Watched, click: Mapping[str, Any]) -> Answer:
     click : Mapping
         ``action``, ``op`` (an id; "" for the run), ``seq`` (the last record that the person saw
         of it), and what the action needs: ``result`` and ``evidence``, or ``reason`` and
-        ``effect``, or a signal's ``value``.
+        ``effect``, a signal's ``value``, or a fork's ``name``.
 
     Returns
     -------
@@ -115,6 +123,10 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
         raise NotDone(f"{question}. Nothing was recorded.")
     for value in (texts[name] for name in ("result", "value") if name in texts):
         parse_result(value)
+    if action == FORK:  # of the operation nothing changes, so that it may have, meanwhile
+        forked = run.fork(texts["name"], op, reason=texts["reason"])
+        first, *lines = forked.to_text().splitlines()
+        return Answer(True, f"{first}. Nothing of this run has changed.", "\n".join(lines))
     given = {name: text or None if name == "effect" else text for name, text in texts.items()}
     told = run.ask(verb, op, given, seen=seq if op else None)
     what = f"{op}: {told['verdict']}" if op else str(told["verdict"])

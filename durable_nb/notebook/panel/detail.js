@@ -1,5 +1,9 @@
 // The chosen operation: what is known of it, why it is so, and what can be done about it.
 
+const FORKED =
+  "A new run: what came before this operation is on record in it and is not done again; this one " +
+  "and what follows are done anew. Nothing of this run changes, and the new one does nothing " +
+  "outside until that is granted in it.";
 const HINT = 'JSON or a Python literal, such as {"id": "re_1"}';
 
 class Detail {
@@ -24,6 +28,7 @@ class Detail {
     const [had, historyOpen] = [this.box.contains(document.activeElement), this.history?.open];
     this.key = key;
     this.history = this.cascade = this.cascadeRequest = this.queuedLine = this.why = null;
+    this.fork = null;
     this.box.replaceChildren();
     if (row) {
       this.box.setAttribute("aria-label", `operation ${row.id}`);
@@ -99,6 +104,7 @@ class Detail {
       this.unfold(this.why, make("div", "dnb-said", said), ...table);
     }
     if (answer.cascade && answer.request === this.cascadeRequest) this.drawCascade(answer.cascade);
+    if (answer.more) this.fork?.replaceChildren(make("pre", "dnb-forked", answer.more));
   }
 
   // It takes no clicks while one is on its way, nor before a person can have seen what it shows.
@@ -139,8 +145,13 @@ class Detail {
         effect: this.cascade.querySelector("input[type=radio]:checked")?.value ?? "",
       }));
     }
-    if (line.children.length) box.append(line);
-    if (this.cascade) box.append(this.cascade);
+    this.fork = make("div", "dnb-fork");
+    const fork = act("fork", () => ({
+      name: this.fork.querySelector(".dnb-new-name").value,
+      reason: this.fork.querySelector(".dnb-reason").value,
+    }));
+    line.append(button("Fork from here…", "dnb-fork-ask", () => this.drawFork(fork)));
+    box.append(line, ...(this.cascade ? [this.cascade] : []), this.fork);
     this.queuedLine = make("div", "dnb-queued", "queued: the kernel answers when its cell lets it");
     return make("div", "dnb-doing", box, this.queuedLine);
   }
@@ -215,4 +226,24 @@ class Detail {
     this.cascade.replaceChildren(...parts);
   }
 
+  // A new run that has what came before this operation.
+  drawFork(fork) {
+    const name = make("input", "dnb-new-name");
+    name.value = `${this.view.model.get("header").run}-fork`;
+    const reason = make("input", "dnb-reason");
+    const typed = (event) => {
+      if (event.key === "Enter") fork();
+    };
+    for (const input of [name, reason]) input.addEventListener("keydown", typed);
+    this.fork.replaceChildren(
+      make("div", "dnb-list", FORKED),
+      field("New run", name, "its name"), field("Reason", reason, "what is to be tried?"),
+      make(
+        "div", "dnb-buttons", button("Fork", "dnb-fork-do", fork),
+        button("Cancel", "dnb-cancel", () => this.fork.replaceChildren()),
+      ),
+    );
+    name.focus();
+    name.select();
+  }
 }
