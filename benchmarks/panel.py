@@ -25,17 +25,19 @@ from benchmarks.lab import Page, lab
 from benchmarks.running import Row, parser, tell, to_stderr
 
 _OPEN: Final = """\
-import os
+import os, threading
 os.environ['DURABLE_STORE'] = 'store'
 import durable_nb as dnb
 run = dnb.open_run('long')
+begun = threading.Barrier({doubts})  # the first that fails stops those that have not begun
 def work(n):
     return {{'number': n, 'ok': True}}
 def pay(n):
+    begun.wait()
     raise TimeoutError('no answer')
 run.map(work, range({work}), key=str)
 try:
-    run.map(pay, range({doubts}), key=str)
+    run.map(pay, range({doubts}), key=str, limit={doubts})
 except BaseException as stop:
     print(type(stop).__name__)"""
 _AGAIN: Final = """\

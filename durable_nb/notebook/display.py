@@ -58,9 +58,10 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     counts = ", ".join(f"{c[k]} {k}" for k in ("completed", "incomplete", "unknown"))
     head = f"<b>run {_text(view.run)}</b> · {_text(view.status)} · {_text(counts)}"
     money = _money(view)
-    parts = [f"<div>{head}{money}</div>"]
+    above = [f"<div>{head}{money}</div>"]
     if view.headline:
-        parts.append(f"<div>{_text(view.headline)}</div>")
+        above.append(f"<div>{_text(view.headline)}</div>")
+    parts = []
     if view.rows:
         listed, more = view.shortened(LIMIT)
         rows = "".join(_row(view.run, r) for r in listed)
@@ -78,7 +79,11 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
         parts.append(f"<div>... and {len(view.open) - LIMIT:,} more</div>")
     if timeline is not None and timeline.bars:
         parts.append(f"<div>{svg_of(timeline, within=True)}</div>")
-    return f'<div class="durable-nb-status" role="status">{"".join(parts)}</div>'
+    if parts:  # a live panel below folds it, and unfolds it when its kernel is gone
+        summary = "<summary>its operations and the timeline, as they are saved with the notebook</summary>"
+        inner = f'<details class="durable-nb-static" open>{summary}{"".join(parts)}</details>'
+        above.append(inner)
+    return f'<div class="durable-nb-status" role="status">{"".join(above)}</div>'
 
 
 def _row(run: str, row: StatusRow) -> str:

@@ -42,17 +42,20 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     UNPAUSE: ("unpause", ()),
     FORK: ("fork", ("name", "reason")),
 }
-#: What a verb cannot do without, and how a person is asked for it.
-_NEEDED: Final[Mapping[str, tuple[str, str]]] = {
-    Verdict.CONFIRM: (
-        "result",
-        "what would the step have returned? Write null where there is nothing to return",
-    ),
-    Verdict.INVALIDATE: ("reason", "say why its result no longer counts"),
-    Verdict.REJECT: ("reason", "say why not: the program gets it as an error"),
-    Verdict.SIGNAL: ("value", "which value? Write null where there is nothing to send"),
-    ACCEPT: ("reason", "say how you know what was done outside"),
-    FORK: ("name", "say what the new run is called"),
+#: What a click cannot do without, and how a person is asked for it.
+_NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
+    Verdict.CONFIRM: {
+        "result": "what would the step have returned? Write null where there is nothing to return",
+        "evidence": "say how you know that it happened: it is kept with the verdict",
+    },
+    Verdict.DENY: {
+        "evidence": "say how you know that it did not happen: it will be done again",
+    },
+    Verdict.INVALIDATE: {"reason": "say why its result no longer counts"},
+    Verdict.REJECT: {"reason": "say why not: the program gets it as an error"},
+    Verdict.SIGNAL: {"value": "which value? Write null where there is nothing to send"},
+    ACCEPT: {"reason": "say how you know what was done outside"},
+    FORK: {"name": "say what the new run is called"},
 }
 
 
@@ -118,9 +121,9 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
         raise NotDone("the click does not say what was seen. Nothing was recorded.")
     verb, names = ACTIONS[action]
     texts = {name: str(click.get(name) or "").strip() for name in names}
-    name, question = _NEEDED.get(action, ("", ""))
-    if name and not texts[name]:
-        raise NotDone(f"{question}. Nothing was recorded.")
+    for name, question in _NEEDED.get(action, {}).items():
+        if not texts[name]:
+            raise NotDone(f"{question}. Nothing was recorded.")
     for value in (texts[name] for name in ("result", "value") if name in texts):
         parse_result(value)
     if action == FORK:  # of the operation nothing changes, so that it may have, meanwhile

@@ -4,6 +4,9 @@ const FORKED =
   "A new run: what came before this operation is on record in it and is not done again; this one " +
   "and what follows are done anew. Nothing of this run changes, and the new one does nothing " +
   "outside until that is granted in it.";
+const VERDICTS =
+  "Confirmed, the run goes on with this result and it is not done again. " +
+  "Denied, it is done again, under the same idempotency key.";
 const HINT = 'JSON or a Python literal, such as {"id": "re_1"}';
 
 class Detail {
@@ -60,11 +63,11 @@ class Detail {
 
   whole(row, detail, historyOpen) {
     const attempt = detail.live || row.attempt > 1 ? `attempt ${row.attempt}` : "";
-    const source = SOURCES[detail.source] ?? this.view.idle();
     const facts = this.facts(
       ...detail.inputs.map(([name, text]) => [`input ${name}`, text]),
       ["result", detail.result], ["error", detail.error], ["changed", detail.changes.join("; ")],
-      ["effect", [detail.effect, attempt, source].filter(Boolean).join(", ")],
+      ["effect", [detail.effect, attempt].filter(Boolean).join(", ")],
+      ["source", sourceOf(detail)],
       ["idempotency key", detail.idempotency_key], ["intended", moment(detail.started)],
       ["ended", moment(detail.ended)], ["spent", detail.spent], ["time", detail.outside],
     );
@@ -167,13 +170,16 @@ class Detail {
     const line = make("div", "dnb-buttons");
     const add = (action, text, more) =>
       may(action) && line.append(button(text, `dnb-${action}`, act(action, more)));
-    add("confirm", "Confirm: it happened", told);
-    add("deny", "Deny: it did not happen", proof);
+    add("confirm", "✔ Confirm: it happened", told);
+    add("deny", "✘ Deny: it did not happen", proof);
     add("check", "Check now", () => ({}));
-    const fields = [field("Evidence", evidence, "how do you know?"), line];
-    if (may("confirm")) fields.unshift(field("Result", result, HINT));
-    if (row.outcome === "unknown") return make("div", "", ...fields);
-    const summary = make("summary", "", "nothing to settle: run its cell again (or did it happen?)");
+    const fields = [field("Evidence", evidence, "how do you know? It is kept with the verdict"), line];
+    if (may("confirm")) {
+      const like = row.like.length ? [make("div", "dnb-hint", `${row.like[0]} returned ${row.like[1]}`)] : [];
+      fields.unshift(field("Result", result, HINT), ...like);
+    }
+    if (row.outcome === "unknown") return make("div", "", ...fields, make("div", "dnb-hint", VERDICTS));
+    const summary = make("summary", "", "run its cell again: it is done anew. Or did it happen after all?");
     return make("details", "dnb-folded", summary, ...fields);
   }
 
@@ -200,8 +206,8 @@ class Detail {
     const list = (title, ids) =>
       make("div", "dnb-list", make("b", "", title), " ", ids.length ? ids.join(", ") : "nothing");
     const parts = [
-      list("invalidated with it:", cascade.below),
-      list("began later, checked when reached:", cascade.later),
+      list("no longer counts with it:", cascade.below),
+      list("began later, and is checked when it is reached again:", cascade.later),
     ];
     if (cascade.happened.length) {
       const name = mint();
@@ -210,9 +216,9 @@ class Detail {
         return make("label", "dnb-choice", radio, text);
       };
       parts.push(
-        list("its effect happened:", cascade.happened),
-        choice("stands", "stands: it stays, and doing it again adds another"),
-        choice("compensated", "compensated: it was undone"),
+        list("this happened outside:", cascade.happened),
+        choice("stands", "stands: it was not undone, so that doing it again makes it happen twice"),
+        choice("compensated", "compensated: it was undone outside, so that it may be done again"),
       );
     }
     const reason = make("input", "dnb-reason");

@@ -2,12 +2,17 @@
 // A widget's module is one text: the kernel puts dom.js, store.js, rows.js, detail.js and table.js
 // together, in this order.
 
-const STALE = 
-  "stale: the kernel is gone. Open the run again, then `run.panel()` or `%durable panel` " +
-  "(a busy kernel comes back by itself)";
+const GONE = "stale: the kernel is gone.";
+const SILENT = "stale: no sign of life from the kernel. It is gone, or too busy, and then it comes back by itself.";
+const AGAIN = "To go on: open the run again in a new kernel, then `run.panel()` or `%durable panel`.";
 const WORDS = ["completed", "incomplete", "unknown"];
 const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
 const SOURCES = { ran: "ran now", record: "from record" };
+
+// Where a result is from. What this kernel has not come to is on record, or was only begun.
+const sourceOf = (row) =>
+  SOURCES[row.source] ?? (row.outcome === "completed" ? "on record" : row.live ? "" : "begun before");
+const TAIL = 8; // so much of the end is always to be seen
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
 
 const asked = new Set(); // what this page asked for; other tabs see the same messages
@@ -46,7 +51,19 @@ function clock(iso) {
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-const moment = (iso) => (iso ? iso.replace("T", " ").replace("Z", " UTC") : "");
+// A moment as records have it, in UTC; where clocks show another time, with that before it.
+function moment(iso) {
+  if (!iso) return "";
+  const utc = iso.replace("T", " ").replace("Z", " UTC");
+  return new Date(iso).getTimezoneOffset() ? `${clock(iso)} here, ${utc}` : utc;
+}
+
+// A text that is cut in its middle where there is no room for it.
+function cut(text) {
+  const made = make("span", "dnb-cut", make("span", "", text.slice(0, -TAIL)));
+  made.append(make("span", "", text.slice(-TAIL)));
+  return made;
+}
 
 function took(seconds) {
   if (seconds === null || seconds === undefined) return "";
@@ -90,6 +107,9 @@ function sync(parent, nodes) {
 }
 
 function recordTable(records) {
+  const heads = ["", "record", "at", "by", "detail"].map((name) =>
+    Object.assign(make("th", "", name), { scope: "col" }),
+  );
   const lines = records.map((record) =>
     make(
       "tr", "", make("td", "dnb-number", record.seq), make("td", "", record.kind),
@@ -97,7 +117,8 @@ function recordTable(records) {
       make("td", "dnb-note", record.detail),
     ),
   );
-  return make("table", "dnb-table dnb-plain", make("tbody", "", ...lines));
+  const head = make("thead", "", make("tr", "", ...heads));
+  return make("table", "dnb-table dnb-plain", head, make("tbody", "", ...lines));
 }
 
 function differenceTable(differences) {

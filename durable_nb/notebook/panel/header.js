@@ -16,12 +16,17 @@ class Header {
     this.bar.append(...this.segments.values());
     const names = ["progress", "spending", "budget", "saved"];
     this.said = new Map(names.map((name) => [name, make("span", `dnb-${name}`)]));
-    this.now = make("div", "dnb-now");
-    this.kernels = make("details", "dnb-kernels", make("summary"), make("ol", "dnb-list"));
+    this.now = button("", "dnb-now", view.guard(() => {
+      const id = this.header?.current?.id;
+      if (id) view.reveal(id);
+    }));
+    this.now.title = "show it in the table";
+    this.held = make("div", "dnb-held"); // why a click on the button is not answered yet
+    this.kernels = make("details", "dnb-kernels", make("summary"), make("ul", "dnb-list"));
     this.notes = make("div", "dnb-notes");
     this.parts = [
       make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause), this.bar,
-      make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
+      this.held, make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
     ];
   }
 
@@ -29,10 +34,11 @@ class Header {
     this.header = header;
     const counts = header.counts ?? {};
     put(this.run, `run ${header.run}`);
-    put(this.status, header.status ?? "");
-    this.status.className = `dnb-status dnb-status-${header.status}`;
+    put(this.status, header.state ?? "");
+    this.status.dataset.state = header.state ?? "";
+    this.pause.hidden = header.state === "finished";
     for (const [word, part] of this.segments) {
-      put(part, counts[word] ? `${counts[word].toLocaleString("en")} ${word}` : "");
+      put(part, this.said_of(word, counts[word] ?? 0, header.running ?? 0));
       part.style.flexGrow = counts[word] || 0;
     }
     for (const [name, made] of this.said) put(made, header[name] ?? "");
@@ -48,6 +54,14 @@ class Header {
       this.pause.classList.replace(`dnb-${action === "pause" ? "unpause" : "pause"}`, `dnb-${action}`);
     }
     this.tick(0);
+  }
+
+  // What is under way has no outcome yet: it is among the incomplete.
+  said_of(word, count, running) {
+    const open = word === "incomplete" ? count - running : count;
+    const parts = open > 0 ? [`${open.toLocaleString("en")} ${word}`] : [];
+    if (open < count) parts.push(`${running.toLocaleString("en")} running`);
+    return parts.join(", ");
   }
 
   drawKernels(kernels) {
@@ -77,6 +91,8 @@ class Header {
   hold(asking, stale) {
     this.pause.disabled = asking || stale;
     const says = this.action === "unpause" ? "Go on" : "Pause";
-    put(this.pause, asking ? "queued" : says);
+    put(this.pause, asking && !stale ? "queued" : says);
+    const run = JSON.stringify(this.header?.run ?? "");
+    put(this.held, asking && !stale ? `queued: this kernel answers when its cell ends. At once, from a terminal: durable-nb ${this.action} ${run}` : "");
   }
 }

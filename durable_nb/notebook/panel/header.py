@@ -26,15 +26,16 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``run, status, counts, spending, budget, saved, progress, current, kernels, checkable,
-        elapsed_s, ticking, here, notes, loss, paused``.
+        ``run, state, counts, running, spending, budget, saved, progress, current, kernels,
+        checkable, elapsed_s, ticking, here, notes, loss, paused``.
     """
     until = now if status.held_by else (status.updated or now)
     elapsed = (until - status.born).total_seconds() if status.born else 0.0
     return {
         "run": plain(status.run),
-        "status": status.status,
+        "state": state(status),
         "counts": dict(status.counts),
+        "running": sum(view.live for view in status.views),
         "spending": spending(status),
         "budget": plain(status.budget),
         "saved": saved(status),
@@ -65,6 +66,15 @@ def _holder(status: StatusView) -> str:
     return f"executed by {status.held_by}; a verdict given here is applied there"
 
 
+def state(status: StatusView) -> str:
+    """Say in a word or two how the run stands now, for whoever has to do something about it."""
+    if status.paused:
+        return "paused"
+    if status.held_by and any(view.live for view in status.views):
+        return "running"
+    return "waits for you" if status.questions else status.status
+
+
 def spending(status: StatusView) -> str:
     """Say what a run has cost so far; "at least" where an attempt's price is not known."""
     said = spent(status.usd, status.tokens, digits=2)
@@ -92,11 +102,12 @@ def saved(status: StatusView) -> str:
 
 
 def progress(status: StatusView) -> str:
-    """Say how much is done of what is known; what was announced and has not begun is known."""
+    """Say how much is done; of how many, only where they were announced: a loop may go on."""
     done, total = status.counts["completed"], sum(status.counts.values())
     waiting = len(status.expected)
-    more = f", {waiting:,} of them expected and not begun" if waiting else ""
-    return f"{done:,} of {total:,} done{more}" if total else ""
+    if waiting:
+        return f"{done:,} of {total:,} done, {waiting:,} of them expected and not begun"
+    return f"{done:,} done so far" if total else ""
 
 
 def current(status: StatusView, now: datetime) -> dict[str, Any] | None:
@@ -133,12 +144,12 @@ def _last_duration(inner: OperationView, views: tuple[OperationView, ...]) -> fl
 
 
 def kernels(status: StatusView) -> list[dict[str, Any]]:
-    """List the kernels before the last one that executed the run, the latest first."""
+    """List the kernels before the last one that executed the run, the first one on top."""
     before = status.kernels[:-1][-_KERNELS:]
     return [
         {
             "at": moment(opening.ts),
             "how": "closed the run" if opening.closed else "ended without closing the run",
         }
-        for opening in reversed(before)
+        for opening in before
     ]

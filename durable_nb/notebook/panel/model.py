@@ -58,7 +58,11 @@ def _asked(verdict: Verdict, view: OperationView) -> bool:
     return view.waits or verdict not in DECIDES_ONCE
 
 
-def detail_of(view: OperationView, checkable: frozenset[str] = frozenset()) -> dict[str, Any]:
+def detail_of(
+    view: OperationView,
+    checkable: frozenset[str] = frozenset(),
+    like: OperationView | None = None,
+) -> dict[str, Any]:
     """Give all that is shown of one operation, once it is chosen.
 
     Parameters
@@ -67,6 +71,8 @@ def detail_of(view: OperationView, checkable: frozenset[str] = frozenset()) -> d
         The operation as it stands.
     checkable : frozenset of str
         Names of the steps whose reconciler the owner's kernel knows.
+    like : OperationView, optional
+        Another one of that name, whose result shows what one looks like.
 
     Returns
     -------
@@ -94,7 +100,16 @@ def detail_of(view: OperationView, checkable: frozenset[str] = frozenset()) -> d
         "outside": outside_text(view.outside_s),
         "note": note(view),
         "actions": allowed(view, can_check=view.name in checkable),
+        "like": [] if like is None else [plain(like.id), short(like.result_preview, 200)],
     }
+
+
+def like(status: StatusView, view: OperationView) -> OperationView | None:
+    """Find what an operation without a result may look like: the last of its name that has one."""
+    if view.outcome == Outcome.COMPLETED:
+        return None
+    there = (v for v in reversed(status.views) if v.name == view.name and v.result_preview)
+    return next((v for v in there if v.outcome == Outcome.COMPLETED), None)
 
 
 def details_of(status: StatusView) -> dict[str, dict[str, Any]]:
@@ -108,7 +123,7 @@ def details_of(status: StatusView) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     left = _SIZE
     for view in _at_hand(status):
-        detail = detail_of(view, status.checkable)
+        detail = detail_of(view, status.checkable, like(status, view))
         left -= 0 if detail["id"] in found else len(json.dumps(detail))
         if left < 0 and found:
             break

@@ -18,15 +18,13 @@ from IPython.display import display
 from durable_nb.engine.views import StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
-from durable_nb.model.bases import DurableSignal
 from durable_nb.model.errors import DurableError, OperationMissing
-from durable_nb.model.timeline import Timeline
-from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
 from durable_nb.notebook.panel.actions import Answer, act
 from durable_nb.notebook.panel.header import header_of
 from durable_nb.notebook.panel.rows import Sent
+from durable_nb.notebook.panel.static import Static
 from durable_nb.notebook.panel.texts import plain
 
 #: Seconds between two looks at the run, and between two signs of life for the front end.
@@ -38,8 +36,6 @@ _REST: Final = 20
 _REMEMBERED: Final = 200
 #: After so many failed looks in a row the watcher ends; `%durable panel` starts it again.
 _GIVE_UP: Final = 10
-#: Operations up to which the static table is drawn as well; `run.timeline()` draws any run.
-_DRAWN: Final = 5_000
 _HERE: Final = Path(__file__).parent
 #: The front end's files, in the order in which they are put together: no bundler is needed.
 _MODULES: Final = ("dom.js", "store.js", "header.js", "rows.js", "detail.js", "table.js")
@@ -81,15 +77,19 @@ class Panel:
         The table; what happens in it comes here.
     widget : ipywidgets.VBox
         The container, for a notebook to show or to put into a layout of its own.
+    static : Static
+        The static table above it.
     """
 
     def __init__(self, run: Watched) -> None:
         self.run = run
         self.table = Table()
+        _answer_beside_cells(self.table.comm)
         self._sent = Sent()
         self.table.whole = self._sent.whole
         self._resend = False  # whether a view may have come too late for a patch
         self.widget = ipywidgets.VBox([self.table])
+        self.static = Static()  # above it, where it was last shown
         self._lock = threading.RLock()
         self._shown: object = None
         self._broken = False
@@ -147,7 +147,7 @@ class Panel:
         view = model.view_of(status, op)
         if view is None:
             raise OperationMissing(op)
-        return model.detail_of(view, status.checkable)
+        return model.detail_of(view, status.checkable, model.like(status, view))
 
     # -- to the front end -----------------------------------------------------------------
 
@@ -239,6 +239,7 @@ class Panel:
                         took, rested = time.thread_time() - looked, time.monotonic()
                     finally:
                         self._lock.release()
+                self.static.renew(self.run)
                 failures = 0
             except DurableError as problem:  # such as a database that is away: it is back some day
                 self._fall_behind(problem)
@@ -259,6 +260,17 @@ class Panel:
         self._over.set()
         self.table.close()
         self.widget.close()
+
+
+def _answer_beside_cells(comm: Any) -> None:
+    """Have clicks answered where the front end sends them, which is beside a cell that blocks.
+
+    Pausing is for a cell that is at work. JupyterLab sends clicks to a subshell where a kernel
+    has any (JEP 91). ipykernel 7.4 hands them on to whoever has last published instead, and what
+    the watcher publishes counts as the cell's: then a click waits until the cell has ended.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, chosen: chosen
 
 
 #: The panel of each run that this kernel has shown, by its place: one a run, however often shown.
@@ -282,13 +294,13 @@ def show(run: Watched) -> None:
         Whoever holds it. Shown again, it is the same widget in another place.
     """
     known = _panels.get(run.place)  # which looks only for what has changed
-    status = (run if known is None else known.run).status_view()
-    drawn = _timeline_of(run) if len(status.rows) <= _DRAWN else None
-    display(Shown(status, drawn))  # type: ignore[no-untyped-call]
+    run, static = (run, Static()) if known is None else (known.run, known.static)
+    static.show(run, run.status_view())
     if getattr(current_shell(), "kernel", None) is None:
         return
     try:
         panel = panel_of(run)
+        panel.static = static
         panel.table.message = {}  # what was said of an earlier doubt is said
         panel.refresh()
         panel.expect_view()
@@ -301,11 +313,3 @@ def show(run: Watched) -> None:
             f"the live panel cannot be shown ({type(problem).__name__}: {problem}); the table "
             "above says the same, and %durable confirm and deny settle what it asks"
         )
-
-
-def _timeline_of(run: Watched) -> Timeline | None:
-    """Give what the static table draws; a run that cannot be drawn has its table all the same."""
-    try:
-        return run.timeline(published=True).data
-    except (Exception, DurableSignal):  # such as that this kernel no longer owns the run
-        return None

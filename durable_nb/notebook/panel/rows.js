@@ -164,7 +164,7 @@ class Grid {
   // Give the row as it is drawn already, if it still says the same.
   shown(row, index, drawn) {
     const note = this.view.noteOf(row);
-    const source = row.begun ? SOURCES[row.source] ?? this.view.idle() : "";
+    const source = row.begun ? sourceOf(row) : "";
     const { words, ...facts } = row;
     const key = JSON.stringify([facts, note, source]);
     const known = this.drawn.get(row.id);
@@ -178,7 +178,7 @@ class Grid {
   }
 
   row(row, said, source) {
-    const name = make("td", "dnb-name", row.label);
+    const name = make("td", "dnb-name", cut(row.label));
     name.style.paddingLeft = `${0.6 + 1.3 * row.depth}em`;
     name.title = row.op ?? row.label;
     const iso = row.started === null ? "" : new Date(row.started).toISOString();
@@ -228,6 +228,13 @@ class Grid {
     } else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  // Bring a row into view; gives whether it is listed.
+  reveal(id) {
+    if (!this.at.has(id)) return false;
+    this.go(this.at.get(id));
+    return true;
   }
 
   go(index) {

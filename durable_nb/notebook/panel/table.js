@@ -3,6 +3,7 @@
 
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
+const SAID_MS = 4000; // what has changed by then is not what the action itself did
 const PASSIVE = new Set(["history", "dependants", "detail", "why"]); // these change nothing
 
 class View {
@@ -23,7 +24,11 @@ class View {
     this.header = new Header(this);
     this.loss = make("div", "dnb-loss");
     this.loss.hidden = true;
-    this.staleLine = make("div", "dnb-stale-line", STALE);
+    this.folded = new WeakSet(); // static tables that were seen already, and outputs that are watched
+    this.unfolded = false; // whether a person has opened it
+    this.renewed = new MutationObserver(this.guard(() => this.fold()));
+    this.saidAt = 0;
+    this.staleLine = make("div", "dnb-stale-line");
     this.staleLine.setAttribute("role", "alert");
     this.staleLine.hidden = true;
     this.messageLine = make("div", "dnb-message");
@@ -70,10 +75,12 @@ class View {
     this.model.on("change:queued", queued);
     const timer = setInterval(this.guard(() => this.tick()), 1000);
     this.guard(() => (this.drawHeader(), this.takeRows(), this.takePatch(), this.drawMessage()))();
+    requestAnimationFrame(this.guard(() => this.fold()));
     return () => {
       clearInterval(timer);
       clearTimeout(this.still);
       this.grid.close();
+      this.renewed.disconnect();
       this.model.off("change:queued", queued);
       offs.forEach((off) => off());
     };
@@ -87,16 +94,42 @@ class View {
   }
 
   tick() {
+    const gone = Boolean(this.root.closest(".jupyter-widgets-disconnected"));
     const silent = performance.now() - this.lastSign > STALE_MS;
-    if (silent && !this.stale) this.setStale(true);
+    if ((gone || silent) && (!this.stale || gone !== this.gone)) this.setStale(true, gone);
+    this.fold();
     if (!this.stale) this.header.tick((performance.now() - this.headerAt) / 1000);
   }
 
-  setStale(stale) {
-    this.stale = stale;
+  setStale(stale, gone = false) {
+    [this.stale, this.gone] = [stale, gone];
     this.root.classList.toggle("dnb-is-stale", stale);
-    this.staleLine.hidden = !stale;
+    const live = this.store.rows.filter((row) => row.live).map((row) => row.id);
+    const cut = `Under way then, and perhaps done: ${live.slice(0, 5).join(", ")}${live.length > 5 ? ", ..." : ""}.`;
+    put(this.staleLine, stale ? [gone ? GONE : SILENT, ...(live.length ? [cut] : []), AGAIN].join(" ") : "");
+    for (const made of this.statics()) made.open = stale;
     this.drawQueued();
+  }
+
+  // The static table above says the same to whoever has no kernel: while this one lives, folded.
+  // It is shown anew where the run has changed; whoever has opened it keeps it open.
+  fold() {
+    const beside = this.root.closest(".jp-OutputArea")?.children ?? [];
+    for (const output of beside) {
+      if (this.folded.has(output) || output.contains(this.root)) continue;
+      this.folded.add(output);
+      this.renewed.observe(output, { childList: true, subtree: true });
+    }
+    for (const made of this.statics()) {
+      if (this.folded.has(made)) continue;
+      this.folded.add(made);
+      made.open = this.stale || this.unfolded;
+      made.addEventListener("toggle", () => (this.unfolded = made.open));
+    }
+  }
+
+  statics() {
+    return this.root.closest(".jp-OutputArea")?.querySelectorAll("details.durable-nb-static") ?? [];
   }
 
   ask(action, op, more = {}) {
@@ -129,10 +162,6 @@ class View {
     return Boolean(this.model.get("header").here);
   }
 
-  idle() {
-    return this.model.get("header").ticking ? "not reached" : "on record";
-  }
-
   noteOf(row) {
     return row.op && this.waiting(row.op) ? "queued" : row.note;
   }
@@ -161,6 +190,7 @@ class View {
       this.chosen = (this.store.rows.find(isOpen) ?? now)?.op ?? null;
       this.picked = false;
     }
+    this.hush();
     this.grid.fill(this.store.rows);
     this.drawCount();
     this.drawDetail();
@@ -200,10 +230,10 @@ class View {
   // -- filters ----------------------------------------------------------------------------------
 
   filters() {
-    const apply = this.guard(() => {
+    const apply = (this.apply = this.guard(() => {
       this.grid.filter(this.word, this.search.value);
       this.drawCount();
-    });
+    }));
     this.word = "all";
     this.words = new Map(["all", ...WORDS].map((word) => [word, button("", "dnb-filter", () => {
       this.word = word;
@@ -257,11 +287,20 @@ class View {
   drawMessage() {
     const message = this.model.get("message");
     if (message.request && !asked.has(message.request)) return; // another tab's
-    if (message.text) this.say(message.text, message.ok);
-    else this.messageLine.textContent = "";
+    if (message.text) {
+      this.say(message.text, message.ok);
+      if (message.request) this.messageLine.scrollIntoView({ block: "nearest" });
+    } else this.messageLine.textContent = "";
+  }
+
+  // What was said of an action is over when the run has gone on.
+  hush() {
+    const failed = this.messageLine.classList.contains("dnb-failed");
+    if (!failed && performance.now() - this.saidAt > SAID_MS) this.messageLine.textContent = "";
   }
 
   say(text, ok) {
+    this.saidAt = performance.now();
     this.messageLine.textContent = `${ok ? "✔" : "✘"} ${text}`;
     this.messageLine.classList.toggle("dnb-failed", !ok);
   }
@@ -277,6 +316,18 @@ class View {
     this.drawDetail();
     this.rest(0);
     if (byKey) this.detail.box.focus({ preventScroll: true });
+  }
+
+  // Choose an operation, and bring its row into view, whatever the filters are.
+  reveal(op) {
+    if (!this.grid.reveal(op)) {
+      this.search.value = "";
+      this.word = "all";
+      this.apply();
+      this.drawFilters(this.model.get("header").counts ?? {});
+      this.grid.reveal(op);
+    }
+    this.choose(op);
   }
 
   drawDetail() {

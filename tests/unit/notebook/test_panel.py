@@ -62,6 +62,8 @@ def row(run: dnb.Run, op: str) -> dict[str, Any]:
 
 def click(run: dnb.Run, action: str, op: str, **more: Any) -> dict[str, Any]:
     """What the front end sends for a row as it shows it now."""
+    if action in {"confirm", "deny"}:
+        more.setdefault("evidence", "seen in the shop")
     return {
         "request": f"{action}-{op}-{more}", "action": action, "op": op,
         "seq": row(run, op)["seq"], **more,
@@ -182,6 +184,29 @@ def test_confirm_and_deny_settle_and_say_so(run):
     assert row(run, "mail#1")["outcome"] == "incomplete"
 
 
+@pytest.mark.parametrize("action", ["confirm", "deny"])
+def test_no_doubt_is_settled_without_saying_how_it_is_known(run, action):
+    """One click on the wrong button, and nothing is recorded."""
+    doubt(run)
+    answer = act(run, click(run, action, "pay#1", result="1", evidence=" "))
+
+    assert not answer.ok
+    assert answer.text.startswith("say how you know that it ")
+    assert kinds(run, "pay#1") == ["intended", "raised"]
+
+
+def test_the_form_shows_what_another_one_returned(run):
+    """The last of that name, whatever came between; none where there is none, or it is done."""
+    run.step("pay", effect="none").call(lambda: {"id": "re_1"})
+    run.step("pay", effect="none").call(lambda: {"id": "re_2"})
+    run.step("mail", effect="none").call(lambda: {"id": "ma_1"})
+    doubt(run)
+    details = model.details_of(run.status_view())
+
+    assert details["pay#3"]["like"] == ["pay#2", "{'id': 're_2'}"]
+    assert details["pay#2"]["like"] == details["mail#1"]["like"] == []
+
+
 def test_case_77_the_second_of_two_clicks_gets_already_settled(run):
     """Both saw the same row; one verdict counts, and both are in the history."""
     doubt(run)
@@ -289,7 +314,7 @@ def test_an_operation_whose_name_cannot_be_sent_is_settled_all_the_same(run, pan
     doubt(run, key="\ud800")
     shown = panel_row(panel)["id"]
     shown.encode()
-    message = {"request": "1", "action": "deny", "op": shown, "seq": panel_row(panel)["seq"]}
+    message = click(run, "deny", "pay[\ud800]#1") | {"op": shown}
     panel._on_message(panel.table, message, [])
 
     assert panel_row(panel)["outcome"] == "incomplete"
