@@ -80,7 +80,7 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     if timeline is not None and timeline.bars:
         parts.append(f"<div>{svg_of(timeline, within=True)}</div>")
     if parts:  # a live panel below folds it, and unfolds it when its kernel is gone
-        summary = "<summary>its operations and the timeline, as they are saved with the notebook</summary>"
+        summary = "<summary>its operations and the timeline, as saved with the notebook</summary>"
         inner = f'<details class="durable-nb-static" open>{summary}{"".join(parts)}</details>'
         above.append(inner)
     return f'<div class="durable-nb-status" role="status">{"".join(above)}</div>'

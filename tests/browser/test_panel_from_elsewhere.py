@@ -114,6 +114,36 @@ def test_a_second_notebook_pauses_a_live_run_and_lets_it_go_on(notebook):
     watcher.shot("2-goes-on")
 
 
+def test_the_pause_button_stops_the_cell_that_blocks_the_kernel(notebook):
+    """As JupyterLab comes, a click is answered beside the cell; it stops before its next step."""
+    opening = OWNER[0].replace("refund-17", "refund-20")
+    nb = notebook("brake", [opening, "run.panel()", WORKER])
+    for cell in (0, 1):
+        nb.run_cell(cell)
+        nb.settle()
+    static = nb.page.locator("details.durable-nb-static")
+    nb.run_cell(2)
+    nb.wait_for("ledger")
+    panel = nb.panel()
+    expect(panel.locator(".dnb-status")).to_have_text("running")
+    expect(panel.locator(".dnb-part.dnb-incomplete")).to_have_text("1 running")
+    panel.locator(".dnb-pause").click()
+    expect(panel.locator(".dnb-status")).to_have_text("paused")
+    nb.settle()
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("the run is paused")
+    served = nb.lines()
+    assert len(served) == len(set(served)) < 100
+
+    # the table that is saved says how it is now, and not how it was when it was shown
+    expect(static).to_contain_text(f"serve[{served[-1]}]#1")
+    assert not static.evaluate("(made) => made.open"), "the live one says the same"
+    nb.shot("1-paused")
+    nb.kill("ledger")
+    expect(panel.locator(".dnb-stale-line")).to_contain_text("the kernel is gone", timeout=6000)
+    assert static.evaluate("(made) => made.open")
+    expect(panel.locator(".dnb-head button")).to_be_disabled()
+
+
 BLOCK = """\
 import os
 os.environ['DURABLE_STORE'] = 'store'
