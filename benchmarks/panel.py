@@ -168,6 +168,7 @@ def _denied(page: Page) -> tuple[float, int]:
         const op = panel.querySelector('.dnb-title code').textContent;
         const said = () => panel.querySelectorAll('.dnb-filter')[3].textContent;
         const [was, since] = [said(), performance.now()];
+        panel.querySelector('.dnb-evidence').value = 'no such payment';
         panel.querySelector('.dnb-deny').click();
         const next = () => panel.querySelector('.dnb-title code').textContent !== op;
         return (await ({_UNTIL})(() => said() !== was && next())) - since;

@@ -217,6 +217,7 @@ def test_it_is_whole_in_a_page_that_is_loaded_anew_and_where_a_patch_was_missed(
     expect(rows(nb).first).to_be_visible()
     assert listed(nb) == MANY
     doubt = nb.panel().locator(".dnb-title code").inner_text()
+    nb.panel().locator(".dnb-evidence").fill("no such payment")
     nb.panel().locator(".dnb-deny").click()
     expect(nb.panel().locator(".dnb-message")).to_contain_text("denied")
     expect(nb.panel().locator(".dnb-title code")).not_to_have_text(doubt)
@@ -225,6 +226,7 @@ def test_it_is_whole_in_a_page_that_is_loaded_anew_and_where_a_patch_was_missed(
     nb.settle()
     doubt = nb.panel().locator(".dnb-title code").inner_text()
     expect(nb.panel().locator(".dnb-deny")).to_be_enabled()
+    nb.panel().locator(".dnb-evidence").fill("no such payment")
     nb.panel().locator(".dnb-deny").click()
     expect(nb.panel().locator(".dnb-title code")).not_to_have_text(doubt)
     nb.panel().locator(".dnb-search").fill(doubt)

@@ -177,6 +177,7 @@ def confirm(nb: Any, clicks: int = 2) -> None:
     """Fill in the form of the last panel, and click as fast as a browser can."""
     panel = nb.panel()
     panel.locator(".dnb-result").fill("{'id': 'ch_1'}")
+    panel.locator(".dnb-evidence").fill("seen in the shop")
     panel.locator(".dnb-confirm").click(click_count=clicks)
 
 
@@ -233,11 +234,17 @@ def test_a_double_click_does_not_hit_the_next_doubt_that_comes_under_the_pointer
     panel = nb.panel()
     expect(panel.locator(".dnb-bar")).to_contain_text("2 unknown")
     first = panel.locator(".dnb-title code").inner_text()
+    panel.locator(".dnb-evidence").fill("no such charge")
     panel.locator(".dnb-deny").click()
     expect(panel.locator(".dnb-title code")).not_to_have_text(first)
     panel.locator(".dnb-deny").click(force=True)
     nb.page.wait_for_timeout(1500)
     expect(panel.locator(".dnb-bar")).to_contain_text("1 unknown")
+    expect(panel.locator(".dnb-message")).to_contain_text("denied")  # the second was none
+    panel.locator(".dnb-deny").click()
+    expect(panel.locator(".dnb-message")).to_contain_text("say how you know")
+    expect(panel.locator(".dnb-bar")).to_contain_text("1 unknown")
+    panel.locator(".dnb-evidence").fill("no such charge either")
     panel.locator(".dnb-deny").click()
     expect(panel.locator(".dnb-bar")).to_contain_text("2 incomplete")
 

@@ -121,6 +121,7 @@ def test_every_text_of_the_panel_has_contrast_enough_in_every_theme(notebook):
     panel.locator(".dnb-confirm").click()
     expect(panel.locator(".dnb-message")).to_contain_text("Nothing was recorded")
     look.at("3-refused")
+    panel.locator(".dnb-evidence").fill("no such charge")
     panel.locator(".dnb-deny").click()
     expect(panel.locator(".dnb-message")).to_contain_text("denied")
     panel.locator("tr[data-op]", has_text="incomplete").click()

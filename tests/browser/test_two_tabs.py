@@ -121,6 +121,7 @@ def test_a_tab_without_the_panel_gets_it_with_one_command(notebook):
     expect(row(second, "charge#1")).to_contain_text("unknown")
     second.shot("1-second")
     second.panel().locator(".dnb-result").fill('"second"')
+    second.panel().locator(".dnb-evidence").fill("seen in the shop")
     second.panel().locator(".dnb-confirm").click()
     for nb in (first, second):
         expect(row(nb, "charge#1")).to_contain_text("completed")
