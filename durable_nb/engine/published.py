@@ -18,7 +18,7 @@ from durable_nb.model.fold import Opening
 def row_of(view: OperationView) -> dict[str, Any]:
     """Give one operation whole, in JSON's own types."""
     whole = {**view.as_dict(), "inputs": dict(view.inputs), "last_seq": view.last_seq}
-    whole["outside_s"] = view.outside_s
+    whole |= {"outside_s": view.outside_s, "decided": view.decided or None}
     return {
         name: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else v
         for name, v in whole.items()
@@ -59,6 +59,7 @@ def view_of_row(row: Mapping[str, Any]) -> OperationView:
         last_seq=int(row["last_seq"] or 0),
         wait=str(row.get("wait") or ""),
         waits=bool(row.get("waits")),
+        decided=str(row.get("decided") or ""),
         changes=(row["changes"],) if row["changes"] else (),
         result_preview=str(row["result"] or ""),
         outside_s=row.get("outside_s"),

@@ -25,6 +25,7 @@ from durable_nb.model.identity import parse
 from durable_nb.model.outcomes import OUTCOMES
 from durable_nb.model.state import OperationState
 from durable_nb.model.unfolded import last_seq_of
+from durable_nb.model.waits import decided
 
 if TYPE_CHECKING:
     from durable_nb.engine.changed import Taken
@@ -252,6 +253,7 @@ def mirror_row(run: Trajectory, state: OperationState, *, restless: bool) -> tup
         _as_json(shown) if shown else "{}",
         intent.get("wait"),
         state.is_pending,
+        decided(state.kind, state.last) or None,
     )
 
 

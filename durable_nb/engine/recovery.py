@@ -303,6 +303,24 @@ def doubt_of(run: Trajectory, state: OperationState) -> UnknownOutcome:
     return UnknownOutcome(run.name, [run.view(state)], why_unknown(state), branch=state.branch)
 
 
+def doubt_left(run: Trajectory, since: int | None = None) -> UnknownOutcome | None:
+    """Give the signal that operations which began here are in doubt now; `None` if none is.
+
+    Parameters
+    ----------
+    run : Trajectory
+        Held by this process, or just closed.
+    since : int, optional
+        Only those with later records; by default those that began since the run was opened.
+    """
+    found = [
+        s
+        for s in run.unknown_states()
+        if (s.epoch == run.epoch if since is None else s.moved_seq > since)
+    ]
+    return UnknownOutcome.together([doubt_of(run, s) for s in found]) if found else None
+
+
 def why_unknown(state: OperationState) -> str:
     """Say in words why an operation is in doubt."""
     error = state.error or state.last.get("error") or {}

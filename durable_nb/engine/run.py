@@ -19,6 +19,7 @@ from durable_nb.engine.meter import Looking
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.publishing import Publisher
+from durable_nb.engine.recovery import doubt_left
 from durable_nb.engine.scope import Origin, Scope, new_block
 from durable_nb.engine.spellings import Spellings
 from durable_nb.engine.terms import own_facets
@@ -26,7 +27,7 @@ from durable_nb.engine.trajectory import Surroundings
 from durable_nb.engine.unawaited import Unawaited
 from durable_nb.engine.views import counts_of
 from durable_nb.journal import deferred_interrupts
-from durable_nb.model.bases import lone_signal
+from durable_nb.model.bases import leave, lone_signal
 from durable_nb.model.errors import NestedEffect, names
 from durable_nb.model.facets import FacetSet
 from durable_nb.model.fold import ACCOUNT
@@ -299,6 +300,9 @@ class Run(Spellings):
         if signal is not None:
             signal.place = self.place
         self.close(Kind.FAILED if failed else Kind.CLOSED, error)
+        if error is not None and (doubt := doubt_left(self)) is not None:
+            doubt.place = self.place
+            leave(signal or error, doubt)
         if signal is not None and signal is not error:
             raise signal from error
 

@@ -22,6 +22,9 @@ SIGNS: Final[Mapping[str, str]] = {
     "live": "▶",
 }
 
+#: How much of an error, or of a person's reason, a row shows, in characters.
+_LONGEST: Final = 80
+
 #: Where an operation stands in the tree: the rows of those above it, and its own.
 Path = tuple[int, ...]
 
@@ -68,14 +71,26 @@ def _note(view: OperationView, retired: Retired) -> str:
         parts.append("from record")
     if view.attempt > 1:
         parts.append(f"attempt {view.attempt}")
-    if view.outcome == Outcome.UNKNOWN:
-        parts.append("it may have happened")
-    elif view.waits:
-        parts.append(WAITS_FOR[Wait(view.wait)])
-    elif not view.loadable:
-        parts.append("value not loadable here")
-    elif view.error:
-        parts.append(view.error if len(view.error) <= 80 else view.error[:77] + "...")
+    if said := about(view):
+        parts.append(said)
     if outside := outside_text(view.outside_s):
         parts.append(outside)
     return ", ".join(parts)
+
+
+def about(view: OperationView) -> str:
+    """Say of an operation what its outcome leaves open: why, for what, or by whom; "" if nothing.
+
+    Parameters
+    ----------
+    view : OperationView
+        The operation.
+    """
+    if view.outcome == Outcome.UNKNOWN:
+        return "it may have happened"
+    if view.waits:
+        return WAITS_FOR[Wait(view.wait)]
+    if not view.loadable:
+        return "value not loadable here"
+    said = view.decided or view.error
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."

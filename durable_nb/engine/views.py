@@ -17,6 +17,7 @@ from durable_nb.model.fold import Opening
 from durable_nb.model.outcomes import OUTCOMES, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.state import OperationState
+from durable_nb.model.waits import decided
 from durable_nb.values.text import Readable
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class OperationView:
         What it waits for, or has waited for: ``approval``, ``wait_for`` or ``sleep``; "" of a step.
     waits : bool
         Whether it does so now, undecided.
+    decided : str
+        Who approved or rejected it, and why; "" of all else.
     last_seq : int
         The last record that this view knows: a verdict on it is a compare-and-set against that.
     outside_s : float or None
@@ -110,6 +113,7 @@ class OperationView:
     outside_s: float | None = None
     wait: str = ""
     waits: bool = False
+    decided: str = ""
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
 
@@ -206,6 +210,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         outside_s=state.last.get("outside_s"),
         wait=str(state.wait or ""),
         waits=state.is_pending,
+        decided=decided(state.kind, state.last),
         _text=state.result,
         _artifacts=run.artifacts,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_nb import values
 from durable_nb.engine.views import error_of, outcome_of
 from durable_nb.model.outcomes import DECISIVE, Kind, Outcome
-from durable_nb.model.waits import WAITS_FOR
+from durable_nb.model.waits import WAITS_FOR, decided
 
 if TYPE_CHECKING:
     from durable_nb.engine.operated import Operated
@@ -24,6 +24,8 @@ _SAID: Final[Mapping[Kind, str]] = {
     Kind.KEPT: "its record was kept, although what it stands on has changed",
     Kind.CONFIRMED: "it was confirmed that it happened",
 }
+#: Verdicts that give an operation its outcome: its body, if it has one, did not.
+_BY_A_PERSON: Final = frozenset({Kind.CONFIRMED, Kind.APPROVED, Kind.REJECTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def why(run: Operated, state: OperationState) -> Why:
     if outcome == Outcome.UNKNOWN:
         return Why(
             f"stopped: attempt {state.attempt} began and left no outcome. It may have happened, "
-            "so that it is not repeated until somebody says what became of it"
+            "so it is not repeated until somebody says what became of it"
         )
     records = [r for r in run.records_of(state) if r.kind in DECISIVE]
     last = max((n for n, r in enumerate(records) if r.kind is Kind.INTENDED), default=0)
@@ -74,11 +76,12 @@ def why(run: Operated, state: OperationState) -> Why:
         return _begun(records[:last], "running")
     if outcome != Outcome.COMPLETED:
         return _begun(records, "not done")
-    source = run.sources.get(state.id, "")
+    source, told = run.sources.get(state.id, ""), records[-1] if records else None
+    if told is not None and told.kind in _BY_A_PERSON:
+        return _judged("reused: " if source == "record" else "decided: ", told)
     if source == "ran":
         return _begun(records[:last], "ran")
     how = "reused" if source == "record" else "on record, and not reached in this kernel"
-    told = records[-1] if records else None
     if told is None or told.kind not in _SAID:
         stands = ": nothing that its record stands on has changed" if source == "record" else ""
         return Why(f"{how}{stands}")
@@ -99,6 +102,8 @@ def _begun(before: Sequence[Record], how: str) -> Why:
 
 def _judged(how: str, record: Record) -> Why:
     body = record.body
+    if said := decided(record.kind, body):
+        return Why(f"{how}{values.redact(said)}")
     reason = values.redact(str(body.get("reason") or body.get("evidence") or ""))
     who = f" ({body['actor']})" if body.get("actor") else ""
     said = f"{how}{_SAID[record.kind]}{who}{f': {reason}' if reason else ''}"

@@ -47,6 +47,7 @@ OPERATION_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "inputs": "VARCHAR",
         "wait": "VARCHAR",
         "waits": "BOOLEAN",
+        "decided": "VARCHAR",
     }
 )
 

@@ -22,6 +22,7 @@ from durable_nb.journal.owner import (
     OwnerInfo,
     describe,
     life_of,
+    only_look,
     parent_of,
     processes_with,
 )
@@ -274,7 +275,7 @@ def held_by(run: str, folder: Path, holder: OwnerInfo | None) -> RunHeld:
         return RunHeld(run, who, f"{describe(holder)} has ended. End what it left behind.")
     advice = (
         "Close the run there (run.close()) or shut that kernel down; a live run is not taken over. "
-        "To only look, use the mirror: durable_nb.sql(...) or the CLI."
+        + only_look(run)
     )
     return RunHeld(run, describe(holder), advice)
 

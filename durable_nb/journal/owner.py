@@ -226,6 +226,11 @@ def describe(info: OwnerInfo) -> str:
     return ", ".join(parts)
 
 
+def only_look(run: str) -> str:
+    """Say how a run that somebody else holds can be watched."""
+    return f"To only look: durable_nb.watch({run!r}), or %durable panel {run} in a notebook."
+
+
 def processes_with(path: Path) -> list[int]:
     """Give the pids that have a file open; empty where the system does not tell."""
     try:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from durable_nb.model import frames
+
+#: Where an error keeps what is in doubt of the runs that were closed because of it.
+_LEFT: Final = "_durable_nb_left"
 
 
 class OperationLike(Protocol):
@@ -18,6 +23,10 @@ class OperationLike(Protocol):
 
 class DurableError(Exception):
     """Base of the errors of this package."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Show a notebook the frames of the person, and none of ours but in `%xmode Verbose`."""
+        return frames.render(self)
 
 
 class DurableSignal(BaseException):
@@ -67,3 +76,24 @@ def lone_signal(error: BaseException) -> DurableSignal | None:
         if all(s is not None for s in inner):
             return inner[0]
     return None
+
+
+class _Left(tuple[DurableSignal, ...]):
+    """What an error left, in the process in which it did: another one gets the error alone."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[_Left], tuple[()]]:
+        return _Left, ()
+
+
+def leave(error: BaseException, doubt: DurableSignal) -> None:
+    """Note with an error that closed a run what is in doubt of it: nobody holds the run then."""
+    # its class may be a frozen one
+    error.__dict__[_LEFT] = _Left((*left_by(error), doubt))
+
+
+def left_by(error: BaseException) -> tuple[DurableSignal, ...]:
+    """Give what is in doubt of the runs that an error closed."""
+    found: tuple[DurableSignal, ...] = error.__dict__.get(_LEFT, ())
+    return found

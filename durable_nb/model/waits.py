@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from durable_nb.model.outcomes import Kind
 from durable_nb.model.verdicts import Verdict
 
 
@@ -25,6 +26,10 @@ WAITS_FOR: Final[Mapping[Wait, str]] = MappingProxyType(
         Wait.SIGNAL: "waits for a signal",
         Wait.TIMER: "waits until its time",
     }
+)
+#: What a person says to an approval, as it is told.
+_DECIDED: Final[Mapping[Kind, str]] = MappingProxyType(
+    {Kind.APPROVED: "approved", Kind.REJECTED: "rejected"}
 )
 #: Waits that a person ends, so that one is needed.
 FOR_A_PERSON: Final = frozenset({Wait.APPROVAL, Wait.SIGNAL})
@@ -58,3 +63,19 @@ FITS: Final[Mapping[tuple[Verdict, Wait | None], str]] = MappingProxyType(
         for verdict in Verdict
     }
 )
+
+
+def decided(kind: Kind | None, body: Mapping[str, Any]) -> str:
+    """Say how an approval was decided, by whom and why; "" of any other record.
+
+    Parameters
+    ----------
+    kind : Kind or None
+        Of the record that decided it.
+    body : Mapping
+        Its body: ``actor`` and ``reason``.
+    """
+    if kind is None or kind not in _DECIDED:
+        return ""
+    why = f": {body['reason']}" if body.get("reason") else ""
+    return f"{_DECIDED[kind]} by {body.get('actor') or 'somebody'}{why}"

@@ -26,7 +26,7 @@ from durable_nb.model.errors import (
     UnknownOutcome,
 )
 from durable_nb.model.facets import FacetSet, Part
-from durable_nb.model.outcomes import Effect, Outcome
+from durable_nb.model.outcomes import Effect
 from durable_nb.notebook import names, outputs, summary, tracebacks
 from durable_nb.notebook.errors import NamesNotRecordable, SharedWithEarlierCell
 from durable_nb.notebook.interrupt import CancelOnInterrupt
@@ -185,7 +185,6 @@ class Cell(Managed):
         except (DurableError, UnknownOutcome) as problem:
             raise self._explained(problem, error, tb) from problem.__cause__
         finally:
-            self._say_if_in_doubt(error)
             self._say_if_outside()
 
     async def __aenter__(self) -> Cell:
@@ -225,7 +224,6 @@ class Cell(Managed):
         except (DurableError, UnknownOutcome) as problem:
             raise self._explained(problem, error, tb) from problem.__cause__
         finally:
-            self._say_if_in_doubt(error)
             self._say_if_outside()
         if stopped:
             raise self._interrupted(tb) from None
@@ -340,17 +338,6 @@ class Cell(Managed):
             self._run.say(
                 f"code outside of its steps took {seconds_text(seconds)}; it runs again on each "
                 "resume until this cell is completed: put it into a step"
-            )
-
-    def _say_if_in_doubt(self, error: BaseException | None) -> None:
-        """Say at once what an interrupt leaves behind; a signal and a failure say it themselves."""
-        if error is None or isinstance(error, Exception | DurableSignal):
-            return
-        if self._op.outcome is Outcome.UNKNOWN:
-            op = self._op.id
-            self._run.say(
-                f"{op} was interrupted: it may or may not have happened. Settle it: "
-                f'run.confirm("{op}", result, evidence="...") or run.deny("{op}")'
             )
 
 

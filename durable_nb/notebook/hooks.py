@@ -7,9 +7,10 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from durable_nb.engine.context import OPEN, adopt_latest, current_operation
+from durable_nb.engine.recovery import doubt_left
 from durable_nb.engine.trajectory import Surroundings
-from durable_nb.journal import OwnerInfo
-from durable_nb.model.bases import DurableSignal, lone_signal
+from durable_nb.journal import OwnerInfo, Place
+from durable_nb.model.bases import DurableSignal, left_by, lone_signal
 from durable_nb.notebook import panel
 from durable_nb.notebook.interrupt import CancelOnInterrupt
 from durable_nb.notebook.origin import count_execution, current_shell, ipython_origin, message_id
@@ -57,6 +58,7 @@ class Hooks:
         self._seen = message_id(shell)
         self._interrupt: CancelOnInterrupt | None = None
         self._progress = Progress(shell)
+        self._known: dict[str, int] = {}
 
     def before(self) -> None:
         """Let the cell, and the threads that it starts, find the open run; watch for Ctrl-C."""
@@ -68,6 +70,7 @@ class Hooks:
             return  # `%run` and its like execute cells inside of a cell
         adopt_latest()
         self._progress.begin()
+        self._known = {run.id: run.fold.last_seq for run in OPEN.all()}
         if OPEN.all():
             self.watch_for_interrupt()
 
@@ -85,25 +88,50 @@ class Hooks:
             self._interrupt = None
 
     def show_what_stopped(self, result: Any) -> None:
-        """Show the panel under a cell that a signal stopped, below the lines that say why.
+        """Under a cell that stopped: what it leaves in doubt, and the panel of that run.
 
-        Without a kernel there is only text, and those lines are all there is to say.
+        A signal has said already why it stopped. Without a kernel there is only text.
         """
+        error = getattr(result, "error_in_exec", None)
+        if error is None:
+            return
+        signal = lone_signal(error)
+        stopped = [] if signal is None else self._place_of(signal)
+        said = _in_doubt(signal)
+        for doubt in self._doubts(error):
+            if not _in_doubt(doubt) <= said:
+                print(doubt)
+                stopped.append(doubt.place)
         if getattr(self._shell, "kernel", None) is None:
             return
-        error = getattr(result, "error_in_exec", None)
-        signal = None if error is None else lone_signal(error)
-        if signal is None:
-            return
-        name = getattr(signal, "run", "")
-        left = [run.place for run in OPEN.all() if run.name == name]
-        if signal.place is not None:
-            left = [signal.place]  # it left the run's `with` block, which closed the run
-        for stopped in left[-1:]:
+        for place in stopped[-1:]:
             try:
-                panel.show(stopped)
+                panel.show(place)
             except DurableSignal as problem:  # IPython stops at one, and would answer nobody
                 print(f"the panel cannot be shown: {problem}")
+
+    @staticmethod
+    def _place_of(signal: DurableSignal) -> list[Place]:
+        if signal.place is not None:
+            return [signal.place]  # it left the run's `with` block, which closed the run
+        name = getattr(signal, "run", "")
+        return [run.place for run in OPEN.all() if run.name == name]
+
+    def _doubts(self, error: BaseException) -> list[DurableSignal]:
+        """Give what began in this cell and is in doubt now, of runs open and closed; once."""
+        found = list(left_by(error))
+        for run in OPEN.all():
+            doubt = doubt_left(run, self._known.get(run.id))
+            self._known[run.id] = run.fold.last_seq
+            if doubt is not None:
+                doubt.place = run.place
+                found.append(doubt)
+        return found
+
+
+def _in_doubt(signal: DurableSignal | None) -> set[str]:
+    """Give the operations that a signal says something of."""
+    return {op.id for op in getattr(signal, "operations", ())}
 
 
 def install(shell: Any) -> Hooks:

@@ -19,6 +19,7 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.settle import FATES
 from durable_nb.engine.watched import Watched, watch
 from durable_nb.journal import store_of
+from durable_nb.journal.owner import Life
 from durable_nb.model.adoption import Adoption
 from durable_nb.model.errors import DurableError
 from durable_nb.notebook import panel
@@ -64,6 +65,8 @@ answers.
 _NAME_FIRST: Final = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s*(.*)""", re.S)
 #: Run states in which there is nothing left to do.
 _DONE: Final = frozenset({"finished"})
+#: What to do with one that nobody holds.
+_GO_ON: Final = "Go on with one: %durable run"
 
 
 class Verbs:
@@ -437,11 +440,18 @@ def list_unfinished() -> list[str]:
     if not rows:
         return []
     where = root.shown if root.folder is None else root.folder.name
+    holders, free = root.overview(), []
     lines = [f"unfinished runs in {where}:"]
     for row in rows:
         counts = ", ".join(
             f"{int(row.get(k) or 0)} {k}" for k in ("completed", "incomplete", "unknown")
         )
-        lines.append(f"  {row['name']} · {row.get('status')} · {counts}")
-    lines.append(f"nothing was started. Go on with one: %durable run {rows[0]['name']}")
+        name = str(row["name"])
+        lines.append(f"  {name} · {row.get('status')} · {counts}")
+        holder, _ = holders.get(name, (None, False))
+        if holder is not None and holder.life is not Life.CRASHED:
+            lines.append(f"    held by {holder.who}; watch it: %durable panel {name}")
+        else:
+            free.append(name)
+    lines.append("nothing was started." + (f" {_GO_ON} {free[0]}" if free else ""))
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -21,6 +22,8 @@ from durable_nb.notebook.origin import ipython_origin, message_id
 #: Seconds until a cell is a long one, and between two updates.
 LONG_S: Final = 1.5
 EVERY_S: Final = 0.5
+#: How much of the name of what is under way is shown, in characters: its end tells it apart.
+_LONGEST: Final = 60
 #: In a terminal: to the beginning of the line, which is emptied.
 _OVER: Final = "\r\x1b[2K"
 
@@ -123,12 +126,20 @@ class Count:
     @property
     def at_work(self) -> int:
         """How many are at work that were not reached before."""
+        return sum(op not in self.run.sources for op in self.under_way)
+
+    @property
+    def under_way(self) -> list[str]:
+        """What is at work: an operation that others are below of is in one of those."""
         run = self.run
-        return sum(op not in run.sources and op not in run.fold.containers for op in list(run.live))
+        return [op for op in list(run.live) if op not in run.fold.containers and run.is_live(op)]
 
 
-def line_of(counts: list[Count], elapsed_s: float) -> str:
+def line_of(counts: list[Count], elapsed_s: float, *, over: bool = False) -> str:
     """Say how far a cell is; "" as long as it has reached nothing.
+
+    Steps are those that the cell reached; money is what the whole run has cost. At the end stands
+    what is under way, so that a killed kernel leaves on the page what was cut off.
 
     Parameters
     ----------
@@ -136,6 +147,8 @@ def line_of(counts: list[Count], elapsed_s: float) -> str:
         One a run, looked at.
     elapsed_s : float
         Seconds since the cell began.
+    over : bool
+        Whether this is the last line, in which nothing is under way.
     """
     steps = sum(count.steps + count.at_work for count in counts)
     if not steps:
@@ -144,11 +157,22 @@ def line_of(counts: list[Count], elapsed_s: float) -> str:
     recorded = sum(count.recorded for count in counts)
     done = f"{completed} completed" + (f", {recorded} from record" if recorded else "")
     money = [usd for usd in (c.run.fold.spending.as_dict()["usd"] for c in counts) if usd]
-    spent = [f"{usd_text(float(sum(money)))} so far"] if money else []
+    which = "this run" if len(money) == 1 else "these runs"
+    spent = [f"{usd_text(float(sum(money)))} in {which} so far"] if money else []
     minutes, seconds = divmod(int(elapsed_s), 60)
     hours, minutes = divmod(minutes, 60)
     took = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-    return " · ".join([f"step {steps}", done, *spent, took])
+    now = [] if over else [op for count in counts for op in count.under_way]
+    return " · ".join([f"step {steps}", done, *spent, took, *_named(now)])
+
+
+def _named(ops: list[str]) -> list[str]:
+    """Name what is under way, in few characters that can be sent."""
+    if not ops:
+        return []
+    name = ops[0].encode("utf-8", "backslashreplace").decode("utf-8")
+    name = name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
+    return [f"{name} and {len(ops) - 1} more" if len(ops) > 1 else name]
 
 
 def _watch(
@@ -170,7 +194,7 @@ def _watch(
             counts += [Count(run, 0) for run in OPEN.all() if run.id not in known]
             for count in counts:
                 count.look()
-            said = line_of(counts, time.monotonic() - began) or said
+            said = line_of(counts, time.monotonic() - began, over=is_over) or said
             if said:
                 show(said, is_over)
         except Exception:  # what only tells must not disturb what it tells of
@@ -180,5 +204,6 @@ def _watch(
 
 
 def _in_terminal(line: str, last: bool) -> None:
-    sys.stderr.write(f"{_OVER}{line}" + ("\n" if last else ""))
+    width = shutil.get_terminal_size().columns - 1  # a line that is wrapped is not emptied whole
+    sys.stderr.write(f"{_OVER}{line[:width]}" + ("\n" if last else ""))
     sys.stderr.flush()

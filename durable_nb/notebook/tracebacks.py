@@ -6,7 +6,9 @@ import functools
 from types import TracebackType
 from typing import Any, TypeVar
 
+from durable_nb.model import frames
 from durable_nb.model.errors import DurableError
+from durable_nb.notebook.origin import current_shell
 
 E = TypeVar("E", bound=DurableError)
 
@@ -22,8 +24,13 @@ def show_as(problem: BaseException, lines: list[str]) -> None:
 
 def briefly(problem: E) -> E:
     """Show an error of the cell's own machinery without a traceback: no line of the body is it."""
-    show_as(problem, [f"{type(problem).__name__}: {problem}"])
+    lines = [f"{type(problem).__name__}: {problem}"]
+    problem._render_traceback_ = functools.partial(_brief, problem, lines)  # type: ignore[method-assign]
     return problem
+
+
+def _brief(problem: DurableError, lines: list[str]) -> list[str]:
+    return frames.render(problem) if frames.is_whole(current_shell()) else lines
 
 
 def of_cell(shell: Any, error: BaseException, tb: TracebackType | None) -> list[str]:

@@ -44,3 +44,10 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     expect(panel.locator(".dnb-message")).to_contain_text("confirmed")
     expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs")
     nb.shot("2-settled")
+
+
+def test_one_run_is_counted_as_one(notebook):
+    """And not as one of several."""
+    nb = notebook("run", [MAKE.partition("def pay")[0], "dnb.panel()"])
+    nb.run_all()
+    expect(nb.page.locator(".dnb-runs .dnb-elapsed").last).to_have_text("1 run")

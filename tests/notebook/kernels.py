@@ -31,6 +31,7 @@ class Shown:
     displays: list[dict[str, Any]] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
+    order: list[str] = field(default_factory=list)
 
     @property
     def all(self) -> str:
@@ -105,6 +106,7 @@ class Kernel:
     @staticmethod
     def _take(shown: Shown, got: dict[str, Any]) -> bool:
         kind, content = got["header"]["msg_type"], got["content"]
+        shown.order.append(kind)
         if kind == "stream":
             shown.text += content["text"]
         elif kind == "execute_result":

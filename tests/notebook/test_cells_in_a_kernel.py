@@ -151,7 +151,7 @@ def test_an_interrupt_ends_an_awaiting_cell_within_half_a_second(k):
     assert time.monotonic() - began < 0.5
     assert (shown.status, shown.error) == ("error", "KeyboardInterrupt")
     assert "----> 4 await asyncio.sleep(30)" in plain(shown.traceback)
-    assert 'run.deny("wait#1")' in shown.text
+    assert 'run.deny("wait#1", evidence="...")' in shown.text
     kinds = k.run("list(run.history('wait#1')['kind'])").results[0]["text/plain"]
     assert kinds == "['intended', 'interrupted']"
     assert k.run("run.unknown()[0].id").results[0]["text/plain"] == "'wait#1'"

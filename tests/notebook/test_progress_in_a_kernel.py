@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -29,7 +31,8 @@ def work(*numbers: int) -> str:
 
 
 LINE = re.compile(
-    r"step (\d+) · (\d+) completed(, (\d+) from record)?( · \$0\.12 so far)? · 0:0\d\Z"
+    r"step (\d+) · (\d+) completed(, (\d+) from record)?( · \$0\.12 in this run so far)? · 0:0\d"
+    r"( · work\[\d\]#1)?\Z"
 )
 
 
@@ -53,7 +56,7 @@ def test_a_long_cell_shows_one_line_that_is_updated(k: Kernel):
     steps = [int(LINE.match(line)[1]) for line in lines]
     assert steps == sorted(steps)
     assert steps[0] < steps[-1]
-    assert lines[-1].startswith("step 6 · 6 completed · $0.12 so far · 0:0")
+    assert lines[-1].startswith("step 6 · 6 completed · $0.12 in this run so far · 0:0")
     assert all("from record" not in line for line in lines)
 
 
@@ -62,7 +65,41 @@ def test_what_comes_from_the_record_is_counted_so(k: Kernel):
     k.run(work(0, 6))
     k.restart_run()
     shown = k.run(work(0, 10), cell_id="c1")
-    assert _lines(shown)[-1].startswith("step 10 · 10 completed, 6 from record · $0.12 so far · ")
+    assert _lines(shown)[-1].startswith(
+        "step 10 · 10 completed, 6 from record · $0.12 in this run so far · "
+    )
+
+
+def test_it_names_what_is_under_way_and_a_kill_leaves_that(k: Kernel):
+    """So that whoever finds the page sees what was cut off; the end of a cell leaves nothing."""
+    shown = k.run(work(0, 5), cell_id="c1")
+    *earlier, last = _lines(shown)
+    assert [line for line in earlier if " · work[" in line]
+    assert "work[" not in last
+    message = k.send(
+        "with run.step('refund', key='A-1007') as op:\n    if op.needed:\n"
+        "        time.sleep(3)\n        open('long', 'w').close()\n        time.sleep(60)",
+        cell_id="c2",
+    )
+    k.wait_for("long")
+    os.kill(k.pid, signal.SIGKILL)
+    shown = k.wait(message)
+    assert shown.status == "dead"
+    assert _lines(shown)[-1].endswith(" · refund[A-1007]#1")
+
+
+def test_of_many_under_way_the_first_is_named(k: Kernel):
+    """And their number; what others are below of is not one of them."""
+    k.run("import asyncio\nasync def look(n):\n    await asyncio.sleep(3)")
+    cell = (
+        "async def all_of_them():\n"
+        "    await asyncio.gather(*(run.step('look', key=n, effect='none').call(look, n)"
+        " for n in range(3)))\n"
+        "await run.step('outer', effect='none').call(all_of_them)"
+    )
+    line = _lines(k.run(cell, cell_id="c1"))[0]
+    assert line.startswith("step 3 · 0 completed")
+    assert line.endswith(" · outer#1/look[0]#1 and 2 more")
 
 
 def test_a_short_cell_shows_nothing(k: Kernel):

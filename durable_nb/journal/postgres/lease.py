@@ -29,7 +29,7 @@ import psycopg
 
 from durable_nb.journal.glance import Glance
 from durable_nb.journal.heartbeat import HEARTBEAT, Heartbeat
-from durable_nb.journal.owner import Holder, Life, OwnerInfo, boot_id, describe, life_of
+from durable_nb.journal.owner import Holder, Life, OwnerInfo, boot_id, describe, life_of, only_look
 from durable_nb.journal.postgres.errors import StoreUnreachable
 from durable_nb.journal.postgres.server import Server, is_lost
 from durable_nb.journal.postgres.sessions import Session, look_at
@@ -380,7 +380,7 @@ def _held(server: Server, run: str, seen: _Seen | None) -> RunHeld:
         return RunHeld(run, describe(seen.info), advice)
     advice = (
         "Close the run there (run.close()) or shut that kernel down; a live run is not taken over. "
-        f"If it has died, the run is free {left:.0f} s from now."
+        f"If it has died, the run is free {left:.0f} s from now. {only_look(run)}"
     )
     return RunHeld(run, describe(seen.info), advice)
 

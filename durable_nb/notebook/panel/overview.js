@@ -52,7 +52,7 @@ function drawRuns(model, root) {
     body.append(make("tr", "", Object.assign(none, { colSpan: HEADINGS.length })));
   }
   const needs = rows.filter((row) => row.asks.length).length;
-  const said = `${rows.length} runs` + (needs ? `, ${needs} waiting for you` : "");
+  const said = `${rows.length} ${rows.length === 1 ? "run" : "runs"}` + (needs ? `, ${needs} waiting for you` : "");
   const message = make("div", "dnb-message dnb-failed", model.get("message"));
   message.setAttribute("role", "status");
   root.replaceChildren(

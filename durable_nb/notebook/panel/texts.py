@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from durable_nb.engine.tree import about
 from durable_nb.engine.usage import outside_text
 from durable_nb.engine.views import OperationView
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.waits import WAITS_FOR, Wait
 
 #: How much of one input, error or detail is sent to the front end, in characters.
 LIMIT: Final = 2000
@@ -42,10 +42,6 @@ def spent(usd: float | None, tokens: int | None, *, digits: int = 4) -> str:
 
 def note(view: OperationView) -> str:
     """Say of an operation what no other column of the table does."""
-    if view.outcome == Outcome.UNKNOWN:
-        return "it may have happened"
-    if view.waits:
-        return WAITS_FOR[Wait(view.wait)]
-    if view.changes:
+    if view.changes and view.outcome != Outcome.UNKNOWN and not view.waits:
         return "changed: keep or rerun?"
-    return short(view.error, 80) or outside_text(view.outside_s)
+    return plain(about(view)) or outside_text(view.outside_s)
