@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,11 +30,15 @@ from durable_nb.demo.servers import Addresses
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CELL_TIMEOUT_S = 180
 WATCH_S = 0.01
-HOLD_S = 30.0  #: how long the fatal request hangs; the kill comes within a few milliseconds of it
+HOLD_S = 30.0  #: how long the fatal request hangs; the kill comes within seconds of it
 
 #: How long the model thinks before the kill. By then the harmless intent is in the journal, too:
 #: it rides with the next commit, at latest after a second, so that the table can show it.
 THINKING_S = 1.3
+
+#: How long the shop keeps its answer before the kill. By then the kernel's last words are out: what
+#: a reconciler has settled would else be lost in the kernel's buffer of printed text (0.2 s).
+SPEAKING_S = 1.0
 
 
 class Place(Protocol):
@@ -78,7 +82,8 @@ class AfterEffect:
     at: Addresses
     what: What
     orders: Sequence[str]
-    _before: int = field(default=0)
+    _before: int = 0
+    _since: float | None = None
 
     def arm(self) -> None:
         """Hold the answer to the next such request about one of the orders."""
@@ -86,7 +91,15 @@ class AfterEffect:
         stall(self.at.shop, f"/{self.what}s", list(self.orders), HOLD_S)
 
     def reached(self) -> str | None:
-        """Look into the shop's ledger."""
+        """Look into the shop's ledger, and let the shop keep its answer for a while."""
+        order = self._applied()
+        if order is None:
+            return None
+        self._since = self._since or time.monotonic()
+        return order if time.monotonic() - self._since > SPEAKING_S else None
+
+    def _applied(self) -> str | None:
+        """Give the order that the shop has done something about."""
         for entry in ledger.read(self._ledger)[self._before :]:
             if entry.what is self.what:
                 text = " ".join(str(value) for value in entry.body.values())

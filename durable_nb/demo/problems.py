@@ -63,3 +63,20 @@ class DemoFailed(DurableError):
             f"the demo expected {self.expected}.\nInstead: {self.found}\n"
             f"Its servers and kernels have ended; ledgers, journal and logs are in {self.folder}"
         )
+
+
+class LabNotStarted(DurableError):
+    """JupyterLab ended, or did not answer, before the notebook could be opened."""
+
+    exit_code = 1
+
+    def __init__(self, log: str, said: str) -> None:
+        super().__init__(log, said)
+        self.log, self.said = log, said
+
+    def __str__(self) -> str:
+        return (
+            f"JupyterLab did not start. Its last words:\n{self.said.strip()}\n"
+            "Nothing was refunded or mailed, and the servers have ended. "
+            f"All of its log: {self.log}"
+        )

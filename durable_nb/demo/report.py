@@ -87,3 +87,11 @@ def print_report(
         f"Model calls made again: {result.model_calls_repeated} (harmless, so simply repeated).",
         highlight=False,
     )
+    console.print()
+    console.print(
+        Text.from_markup(
+            "Now yourself: [cyan]durable-nb demo --lab[/cyan] opens this notebook in JupyterLab. "
+            "You kill its kernel, and play the person."
+        ),
+        soft_wrap=True,
+    )

@@ -218,7 +218,10 @@ def _play_the_person(agent: _Agent) -> None:
             if entry.what is What.MAIL and str(operation.key) in entry.body["text"]
         ]
         command = record.verdict(RUN, agent.store, operation, found)
-        agent.tell("The person looks into the shop's ledger, and settles it:")
+        agent.tell(
+            "That is for a person to do. Here the demo plays the person: it looks into the shop's "
+            "ledger, and types what it found:"
+        )
         shown = ["durable-nb", *command]
         agent.tell(f"    [cyan]$ {escape(shlex.join(shown))}[/cyan]")
         said = subprocess.run(
@@ -243,7 +246,12 @@ def _without(agent: _Agent, at: Addresses) -> None:
             f"mailed again: {ledger.count(entries, What.MAIL).duplicates}"
         )
     agent.once(naive.notebook(), at, Ending.FINISHED)
-    agent.tell("It has finished, too, and knows nothing of it.")
+    entries = agent.entries()
+    agent.tell(
+        f"It has finished, too, and without an error: nothing told it that "
+        f"{ledger.count(entries, What.REFUND).duplicates} refunds were paid again and "
+        f"{ledger.count(entries, What.MAIL).duplicates} mails were sent again."
+    )
 
 
 def _tally(entries: list[Entry], what: What, expected: int) -> Tally:

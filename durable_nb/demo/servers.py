@@ -17,6 +17,7 @@ from typing import Any
 from durable_nb.demo.client import healthy
 from durable_nb.demo.model_server import SCRIPTED
 from durable_nb.model.errors import DurableError
+from durable_nb.notebook.origin import ipython_origin
 
 SHOP_VARIABLE = "DURABLE_DEMO_SHOP"
 MODEL_VARIABLE = "DURABLE_DEMO_MODEL"
@@ -58,6 +59,10 @@ class Slowness:
 
     model_latency: float = 0.0
     shop_answer_delay: float = 0.0
+
+
+#: Slow enough for a hand to kill the kernel inside a request.
+BY_HAND = Slowness(model_latency=1.0, shop_answer_delay=2.0)
 
 
 def _commands(ledger: Path, model: str, slow: Slowness, ending: Sequence[str]) -> list[list[str]]:
@@ -130,6 +135,14 @@ def ensure(*, model: str = SCRIPTED, slow: Slowness | None = None) -> Addresses:
     Servers named by the environment are used as they are. Otherwise servers are started that live
     on when the kernel dies, and that the next kernel finds again by a file beside the run's store.
 
+    Parameters
+    ----------
+    model : {"scripted", "smollm2"}
+        Who decides.
+    slow : Slowness, optional
+        Of servers that are started. By default they are slow enough for a hand where a front end
+        shows the cell to a person, and as fast as they can in nbval, papermill and scripts.
+
     Returns
     -------
     Addresses
@@ -143,7 +156,13 @@ def ensure(*, model: str = SCRIPTED, slow: Slowness | None = None) -> Addresses:
     if found is not None and healthy(found.shop) and healthy(found.model):
         return found
     stop(folder)
-    return _start_detached(folder, model, slow or Slowness())
+    return _start_detached(folder, model, slow or (BY_HAND if _is_looked_at() else Slowness()))
+
+
+def _is_looked_at() -> bool:
+    """Tell whether a person looks: only front ends give their cells an id."""
+    origin = ipython_origin()
+    return origin is not None and origin.has_id
 
 
 def stop(folder: Path | None = None) -> None:

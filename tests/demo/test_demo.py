@@ -81,6 +81,9 @@ def test_numbers_of_the_demo_are_those_of_its_ledgers(tmp_path, capsys):
     assert "durable-nb confirm refunds" in story.getvalue()
     assert processes_of(folder) == []
     assert [line for line in readme_lines() if line not in steady(story.getvalue())] == []
+    told = [line for line in steady(story.getvalue()).splitlines() if line.strip()]
+    assert told_in_words(readme_lines()) == told_in_words(told[:-1])
+    assert told[-1] == f"Kept in {folder}"
 
 
 def steady(text):
@@ -102,6 +105,11 @@ def readme_lines():
     lines = [line for line in steady(block).splitlines() if line.strip() and line != "│ …"]
     assert len(lines) > 40
     return lines
+
+
+def told_in_words(lines):
+    """Leave out the rows of the tables, of which the README shows some."""
+    return [line.rstrip() for line in lines if not line.startswith("│")]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
@@ -31,3 +32,12 @@ def test_a_notebook_of_the_repository_runs_as_it_is_printed(notebook, tmp_path):
 def test_there_are_notebooks():
     """An empty glob would make the test above pass for ever."""
     assert NOTEBOOKS
+
+
+def test_what_is_meant_for_the_tests_is_not_in_the_readers_way():
+    """Marks for nbval are tags of a cell: its first line is the reader's."""
+    cells = [c for path in NOTEBOOKS for c in nbformat.read(path, as_version=4).cells]
+    tags = {tag for cell in cells for tag in cell.metadata.get("tags", ())}
+
+    assert [cell.source for cell in cells if "NBVAL" in cell.source] == []
+    assert tags == {"nbval-ignore-output", "raises-exception"}
