@@ -17,6 +17,7 @@ from durable_nb.engine.run import Run
 from durable_nb.engine.supervised import PLAN
 from durable_nb.engine.usage import usd_text
 from durable_nb.model.outcomes import Outcome
+from durable_nb.notebook.display import INSET
 from durable_nb.notebook.origin import ipython_origin, message_id
 
 #: Seconds until a cell is a long one, and between two updates.
@@ -80,7 +81,10 @@ class Progress:
         publish, shown = self._shell.display_pub.publish, threading.Event()
 
         def show(line: str, _last: bool) -> None:
-            html = f'<div class="durable-nb-progress" role="status">{escape(line)}</div>'
+            html = (
+                f'<div class="durable-nb-progress" style="{INSET}" role="status">'
+                f"{escape(line)}</div>"
+            )
             about = {"display_id": f"durable-nb-progress-{message}"}
             data = {"text/plain": line, "text/html": html}
             publish(data, transient=about, update=shown.is_set())

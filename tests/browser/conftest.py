@@ -1,4 +1,4 @@
-"""A real JupyterLab with real kernels, and a real Chromium that looks at it."""
+"""A real JupyterLab and Notebook 7 with real kernels, and a real Chromium that looks at them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+
+#: Front end -> where it shows a notebook. One server has them all, and each test its `front`:
+#: ``pytest.mark.parametrize("front", ["lab", "notebook"])`` looks at the same in both.
+FRONTS = {"lab": "/doc/tree/{}?reset", "notebook": "/notebooks/{}"}
+#: Where the server keeps what a person has set, of all front ends.
+SETTINGS = "config/lab/user-settings/@jupyterlab/apputils-extension"
 
 #: In a page: the kernel of the notebook in front.
 KERNEL = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
@@ -86,7 +92,7 @@ class Lab:
             **variables,
         }
         (root / "home").mkdir()
-        quiet = root / "config/lab/user-settings/@jupyterlab/apputils-extension"
+        quiet = root / SETTINGS
         quiet.mkdir(parents=True)  # no question about news in front of the panel
         (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
         clicks = json.dumps({"commsOverSubshells": subshells})
@@ -95,6 +101,7 @@ class Lab:
             sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--allow-root",
             f"--port={self.url.rpartition(':')[2]}", "--ServerApp.port_retries=0",
             "--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True",
+            "--JupyterNotebookApp.expose_app_in_browser=True",
             f"--ServerApp.root_dir={work}",
         ]  # fmt: skip
         self.log = (root / "lab.log").open("w")
@@ -117,6 +124,10 @@ class Lab:
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path, timeout=5) as answer:
             return json.load(answer)
+
+    def forget_theme(self) -> None:
+        """Have the next page in the theme that it comes in."""
+        (self.root / SETTINGS / "themes.jupyterlab-settings").unlink(missing_ok=True)
 
     def end_kernels(self) -> None:
         for kernel in self.get("/api/kernels"):
@@ -143,8 +154,11 @@ class Notebook:
     It is made of cells, or it is a copy of a file, or it is what another page has open already.
     """
 
-    def __init__(self, lab: Lab, page: Any, name: str, cells: list[str] | Path | None) -> None:
-        self.lab, self.page, self.name = lab, page, name
+    def __init__(
+        self, lab: Lab, page: Any, front: str, name: str, cells: list[str] | Path | None
+    ) -> None:
+        name = name if front == "lab" else f"{name}-in-{front}"
+        self.lab, self.page, self.front, self.name = lab, page, front, name
         self.folder = lab.work / name
         self.file = self.folder / (cells.name if isinstance(cells, Path) else "job.ipynb")
         if cells is not None:
@@ -168,13 +182,13 @@ class Notebook:
 
     def open(self) -> None:
         """Open it, or load the page again."""
-        self.page.goto(f"{self.lab.url}/doc/tree/{self.name}/{self.file.name}?reset")
+        self.page.goto(self.lab.url + FRONTS[self.front].format(f"{self.name}/{self.file.name}"))
         self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
         self.page.evaluate("async () => { await jupyterapp.restored; }")
         self.page.wait_for_function(READY, timeout=60_000)
 
     def command(self, command: str) -> None:
-        """Give JupyterLab a command; its promise is not awaited, for it may hang."""
+        """Give the front end a command; its promise is not awaited, for it may hang."""
         self.page.evaluate("(c) => { jupyterapp.commands.execute(c); }", command)
 
     def run_all(self, *, wait: bool = True) -> None:
@@ -206,6 +220,24 @@ class Notebook:
             }""",
             number,
         )
+
+    def save(self) -> None:
+        """Save the notebook, with what it shows."""
+        self.command("docmanager:save")
+        self.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+
+    def theme(self, name: str) -> None:
+        """Change to a theme, and wait until it is there."""
+        self.page.evaluate(
+            "(theme) => { jupyterapp.commands.execute('apputils:change-theme', { theme }); }", name
+        )
+        self.page.wait_for_function("(t) => document.body.dataset.jpThemeName === t", arg=name)
+        self.page.wait_for_function("() => !document.querySelector('#jupyterlab-splash')")
+
+    def narrow(self) -> None:
+        """Make the window narrow, as beside another one."""
+        self.page.set_viewport_size({"width": 600, "height": 900})
+        self.page.wait_for_timeout(300)
 
     def write(self, number: int, source: str) -> None:
         """Change a cell's text."""
@@ -288,6 +320,12 @@ def subshells() -> str:
     return "perCommTarget"
 
 
+@pytest.fixture
+def front() -> str:
+    """Give the front end that the test's notebooks are opened in."""
+    return "lab"
+
+
 @pytest.fixture(scope="module")
 def lab(
     tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str], subshells: str
@@ -313,16 +351,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def notebook(
-    lab: Lab, browser: Any
+    lab: Lab, browser: Any, front: str
 ) -> Iterator[Callable[[str, list[str] | Path | None], Notebook]]:
     """Open notebooks, each in a page of its own; kernels end with the test."""
     from playwright.sync_api import expect
 
+    lab.forget_theme()
     context = browser.new_context(viewport={"width": 1280, "height": 1100})
     context.set_default_timeout(30_000)
     expect.set_options(timeout=20_000)  # to wait for, on a busy machine; what is promised is timed
     try:
-        yield lambda name, cells: Notebook(lab, context.new_page(), name, cells)
+        yield lambda name, cells: Notebook(lab, context.new_page(), front, name, cells)
     finally:
         context.close()
         lab.end_kernels()

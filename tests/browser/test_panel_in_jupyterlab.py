@@ -256,8 +256,7 @@ def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_ou
         nb.run_cell(cell)
         nb.settle()
     expect(row(nb, "charge#1")).to_contain_text("unknown")
-    nb.command("docmanager:save")
-    wait_for_save(nb)
+    nb.save()
     nb.kill("ledger")
     stale = nb.panel().locator(".dnb-stale-line")
     expect(stale).to_be_visible(timeout=15_000)
@@ -278,10 +277,6 @@ def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_ou
     expect(row(nb, "charge#1")).to_contain_text("unknown")
     expect(nb.panel().locator(".dnb-stale-line")).to_be_hidden()
     nb.shot("3-rebuilt")
-
-
-def wait_for_save(nb: Any) -> None:
-    nb.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
 
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"

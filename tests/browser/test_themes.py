@@ -5,53 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import expect
+from support.contrast import ENOUGH, POOR
 
 THEMES = ["JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"]
-ENOUGH = 4.5  #: WCAG 2.2, 1.4.3 (AA): the least contrast ratio of normal text
-
-#: Contrast ratios by WCAG: the browser's own canvas mixes what is transparent. What is disabled
-#: is exempt there.
-POOR = """(panel, enough) => {
-    const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
-    const paint = canvas.getContext('2d', { willReadFrequently: true });
-    const lay = (colour, alpha = 1) => {
-        paint.globalAlpha = alpha;
-        paint.fillStyle = colour;
-        paint.fillRect(0, 0, 1, 1);
-        return paint.getImageData(0, 0, 1, 1).data;
-    };
-    const luminance = ([r, g, b]) => {
-        const [R, G, B] = [r, g, b].map((x) => x / 255).map(
-            (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
-        return 0.2126 * R + 0.7152 * G + 0.0722 * B;
-    };
-    const ratio = (element, colour) => {
-        const around = [];
-        for (let e = element; e; e = e.parentElement) around.unshift(getComputedStyle(e));
-        let ground = lay('white'), alpha = 1;
-        for (const style of around) {
-            ground = lay(style.backgroundColor);
-            alpha *= Number(style.opacity);
-        }
-        const [a, b] = [luminance(ground), luminance(lay(colour, alpha))];
-        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    };
-    const found = [];
-    const look = (element, colour, text) => found.push(
-        { text: text.trim(), name: element.className, ratio: ratio(element, colour) });
-    const texts = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-        const element = texts.currentNode.parentElement, text = texts.currentNode.data;
-        if (!text.trim() || !element.checkVisibility() || element.matches(':disabled *')) continue;
-        look(element, getComputedStyle(element).color, text);
-    }
-    for (const input of panel.querySelectorAll('input[placeholder], textarea')) {
-        if (!input.checkVisibility() || input.matches(':disabled')) continue;
-        look(input, getComputedStyle(input).color, input.value || 'typed');
-        look(input, getComputedStyle(input, '::placeholder').color, input.placeholder);
-    }
-    return { seen: found.length, poor: found.filter((one) => !(one.ratio >= enough)) };
-}"""
 
 LOAD = """\
 import os, pathlib, time
@@ -80,7 +36,7 @@ class Look:
 
     def at(self, state: str) -> None:
         for theme in THEMES:
-            change_theme(self.nb, theme)
+            self.nb.theme(theme)
             panel = self.nb.panel()
             found = panel.evaluate(POOR, ENOUGH)
             assert found["seen"] > 20
@@ -90,14 +46,6 @@ class Look:
             ]
             panel.scroll_into_view_if_needed()
             self.nb.shot(f"{state}-{theme.rpartition(' ')[2].lower()}")
-
-
-def change_theme(nb: Any, theme: str) -> None:
-    nb.page.evaluate(
-        "(theme) => { jupyterapp.commands.execute('apputils:change-theme', { theme }); }", theme
-    )
-    nb.page.wait_for_function("(t) => document.body.dataset.jpThemeName === t", arg=theme)
-    nb.page.wait_for_function("() => !document.querySelector('#jupyterlab-splash')")
 
 
 def test_every_text_of_the_panel_has_contrast_enough_in_every_theme(notebook):

@@ -44,11 +44,6 @@ def facts(nb: Any) -> Any:
     return nb.panel().locator(".dnb-facts")
 
 
-def save(nb: Any) -> None:
-    nb.command("docmanager:save")
-    nb.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
-
-
 def row(nb: Any, op: str) -> Any:
     return nb.panel().locator(f'tr[data-op="{op}"]')
 
@@ -71,7 +66,7 @@ def test_confirmed_in_two_tabs_at_once_there_is_one_verdict_and_both_show_it(not
         first.run_cell(cell)
         first.settle()
     expect(row(first, "charge[1]#1")).to_contain_text("unknown")
-    save(first)
+    first.save()
     second = notebook("tabs", None)  # what was saved is shown, and its panel is alive
     expect(row(second, "charge[1]#1")).to_contain_text("unknown")
     confirm_in_both(first, second)

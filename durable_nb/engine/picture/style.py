@@ -37,7 +37,8 @@ text{fill:var(--dnb-t-text);font:11px system-ui,-apple-system,'Segoe UI',sans-se
 .settled{fill:var(--dnb-t-page);stroke:var(--dnb-t-done);stroke-width:1.3;stroke-dasharray:3 2}
 .unknown{stroke:var(--dnb-t-unknown);stroke-width:1.6}
 .waits{stroke:var(--dnb-t-faint)}
-.q{fill:var(--dnb-t-unknown);font-weight:800;font-size:13px}
+.q{fill:color-mix(in srgb,var(--dnb-t-unknown) 55%,var(--dnb-t-text));
+font-weight:800;font-size:13px}
 .kill{stroke:var(--dnb-t-failed);stroke-width:1.4;stroke-dasharray:4 3}
 .cross{stroke:var(--dnb-t-failed);stroke-width:2.2;fill:none}
 .shut{fill:var(--dnb-t-faint)}.verdict{fill:var(--dnb-t-page);stroke:var(--dnb-t-text)}

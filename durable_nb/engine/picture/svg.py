@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
 from durable_nb.engine.picture.legend import legend
 from durable_nb.engine.picture.rows import Drawn, Row, rows_of, tally
 from durable_nb.engine.picture.scale import Scale, clock, scale_of, span
 from durable_nb.engine.picture.style import patterns, style
-from durable_nb.engine.picture.text import anchor, fitted, shown, width_of
+from durable_nb.engine.picture.text import anchor, fitted, shown, tag_of, width_of
 from durable_nb.model.timeline import KILLED, Band, Bar, KernelEnd, Timeline, Verdict
 
 #: Links are of this kind: JupyterLab fails at a plain ``href`` of an element that is not HTML's.
@@ -19,6 +18,8 @@ _XLINK: Final = "http://www.w3.org/1999/xlink"
 #: Pixels: of the whole width, of the column of labels, and of what stands above the rows.
 WIDTH: Final = 960.0
 LABELS: Final = 200.0
+#: Pixels that it has at least, where there is no room for the whole width: its texts can be read.
+LEAST: Final = 800.0
 _RIGHT: Final = 22.0
 _TOP: Final = 56.0
 #: Pixels of a row with one lane, of each lane of one with several, and of the bar in it.
@@ -58,7 +59,7 @@ class Sheet:
 
     def href(self, op: str, row: Row) -> str:
         """Give where a click leads."""
-        return shown("#" + anchor(self.timeline.run, op if self.within else row.op))
+        return shown("#" + anchor(self.timeline.run, op if self.within else row.op, self.tag))
 
 
 def svg_of(timeline: Timeline, *, within: bool = False) -> str:
@@ -70,7 +71,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         What ran when.
     within : bool
         Whether the page that it is put into has an element for each operation, with the id of
-        `durable_nb.engine.picture.text.anchor`.
+        `durable_nb.engine.picture.text.anchor`, tagged by this timeline.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         tops.append(bottom)
         bottom += _height(row)
     bottom = max(bottom, _TOP + _ROW)
-    tag = sha256(repr(timeline).encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    tag = tag_of(timeline)
     sheet = Sheet(timeline, scale, rows, tuple(tops), bottom, tag, within)
     looks = {look for row in rows for look in row.looks}
     key, end = legend(timeline, looks, bool(scale.idle), tag, LABELS, bottom + 34, WIDTH)
@@ -103,7 +104,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" '
         f'class="dnb-timeline" role="img" '
         f'aria-label="{shown(line_of(timeline))}" viewBox="0 0 {WIDTH:g} {end:g}" '
-        f'width="{WIDTH:g}" style="max-width:100%;height:auto">\n'
+        f'width="{WIDTH:g}" style="max-width:100%;min-width:{LEAST:g}px;height:auto">\n'
         f"{style()}{patterns(tag)}\n" + "\n".join(parts) + "\n</svg>\n"
     )
 
@@ -268,7 +269,8 @@ def _precise(seconds: float) -> str:
 def _rows(sheet: Sheet) -> Iterator[str]:
     for row, top in zip(sheet.rows, sheet.tops, strict=True):
         middle = top + _height(row) / 2
-        ident = "" if sheet.within else f' id="{shown(anchor(sheet.timeline.run, row.op))}"'
+        own = anchor(sheet.timeline.run, row.op, sheet.tag)
+        ident = "" if sheet.within else f' id="{shown(own)}"'
         several = f" ×{row.operations:,}" if row.operations > 1 else ""
         sign = "? " if "unknown" in row.looks else ""
         x = 12 + 12 * min(row.depth, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from html import escape
 from typing import Final
 from unicodedata import east_asian_width
@@ -35,12 +36,25 @@ def fitted(text: str, size: float, room: float) -> str:
     return f"{text}…" if text else ""
 
 
-def anchor(run: str, op: str) -> str:
+def tag_of(shown: object) -> str:
+    """Give what tells the pictures and tables of a page apart, by what they show."""
+    return sha256(repr(shown).encode("utf-8", "backslashreplace")).hexdigest()[:8]
+
+
+def anchor(run: str, op: str, tag: str) -> str:
     """Give the id of the element that shows an operation, and so what a link to it names.
 
     It has letters, digits and ``-._`` only, which are the same in an id and in an address.
+
+    Parameters
+    ----------
+    run, op : str
+        Which operation.
+    tag : str
+        From `tag_of`: a page may show an operation more than once, as it was then and is now, and
+        a link leads to what stands beside it.
     """
-    return f"op-{_plain(run)}-{_plain(op)}"
+    return f"op-{_plain(run)}-{_plain(op)}-{tag}"
 
 
 def _plain(text: str) -> str:

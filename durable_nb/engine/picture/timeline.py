@@ -67,7 +67,7 @@ class TimelinePicture:
         return self.svg
 
     def _repr_html_(self) -> str:
-        return f"<div>{self.svg}</div>"
+        return f'<div style="overflow-x:auto">{self.svg}</div>'
 
 
 def picture_of_status(status: StatusView) -> TimelinePicture:

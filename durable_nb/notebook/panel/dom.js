@@ -89,6 +89,14 @@ function outcome(row) {
 const isOpen = (row) =>
   Boolean(row.op) && (row.outcome === "unknown" || row.asks || Boolean(ENDED_BY[row.waits]));
 
+// The front end's one-letter shortcuts must not fire while somebody types here, or goes through a
+// table. Notebook 7 sees a key before anything in the page does, and looks at what has the focus
+// itself before it looks at what that is in.
+function quiet(root) {
+  root.dataset.lmSuppressShortcuts = "true";
+  root.addEventListener("focusin", (event) => (event.target.dataset.lmSuppressShortcuts = "true"));
+}
+
 // Set only what differs, so that what is focused, or being read aloud, stays as it is.
 function put(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -10,60 +10,102 @@ function ago(seconds) {
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-function runRow(model, row) {
-  const all = row.completed + row.incomplete + row.unknown;
-  const state = row.pace ? `${row.status}, ${row.pace}` : row.status;
-  const done = make("td", "dnb-done", `${row.completed} of ${all}`);
-  const bar = make("div", "dnb-gauge", make("span", "dnb-gauge-done"));
-  bar.firstChild.style.width = `${all ? (100 * row.completed) / all : 0}%`;
-  bar.setAttribute("aria-hidden", "true");
-  done.append(bar);
-  const asks = row.asks.slice(0, 2).join("; ");
-  const more = row.asks.length > 2 ? ` and ${row.asks.length - 2} more` : "";
-  const made = make(
-    "tr", "dnb-row", make("td", "dnb-name", row.name),
-    make("td", `dnb-status-${row.status}`, state), done,
-    make("td", row.unknown ? "dnb-asks" : "", row.unknown ? `? ${row.unknown}` : ""),
-    make("td", "dnb-number", row.cost), make("td", "dnb-time", ago(row.touched_s)),
-    make("td", "dnb-note dnb-asks", asks + more),
-  );
-  made.dataset.run = row.name;
-  made.tabIndex = 0;
-  made.setAttribute("role", "button");
-  made.setAttribute("aria-label", `open run ${row.name}`);
-  made.setAttribute("aria-selected", String(row.name === model.get("chosen")));
-  const open = () => model.send({ open: row.name });
-  made.addEventListener("click", open);
-  made.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" && event.key !== " ") return;
-    event.preventDefault();
-    open();
-  });
-  return made;
+// One run. It is changed in place, so that a click, and what has the focus, goes through it.
+class RunRow {
+  constructor(name, open) {
+    this.cells = HEADINGS.map(() => make("td"));
+    const [, , done, , cost, touched] = this.cells;
+    this.said = make("span");
+    this.gauge = make("div", "dnb-gauge", make("span", "dnb-gauge-done"));
+    this.gauge.setAttribute("aria-hidden", "true");
+    done.append(this.said, this.gauge);
+    cost.className = "dnb-number dnb-cost-column";
+    touched.className = "dnb-time dnb-touched-column";
+    this.made = make("tr", "dnb-row", ...this.cells);
+    this.made.dataset.run = name;
+    this.made.tabIndex = 0;
+    this.made.setAttribute("role", "button");
+    this.made.setAttribute("aria-label", `open run ${name}`);
+    this.made.addEventListener("click", open);
+  }
+
+  draw(row, chosen) {
+    const [name, status, , doubt, cost, touched, asks] = this.cells;
+    const all = row.completed + row.incomplete + row.unknown;
+    const first = row.asks.slice(0, 2).join("; ");
+    const more = row.asks.length > 2 ? ` and ${row.asks.length - 2} more` : "";
+    say(name, row.name, "dnb-name");
+    say(status, row.pace ? `${row.status}, ${row.pace}` : row.status, `dnb-status-${row.status}`);
+    say(this.said, `${row.completed} of ${all}`);
+    this.gauge.firstChild.style.width = `${all ? (100 * row.completed) / all : 0}%`;
+    say(doubt, row.unknown ? `? ${row.unknown}` : "", row.unknown ? "dnb-asks" : "");
+    say(cost, row.cost);
+    say(touched, ago(row.touched_s));
+    say(asks, first + more, "dnb-note dnb-asks");
+    this.made.setAttribute("aria-selected", String(row.name === chosen));
+  }
 }
 
-function drawRuns(model, root) {
-  const focused = root.contains(document.activeElement) && document.activeElement.dataset.run;
-  const rows = model.get("rows");
-  const heads = make("tr", "", ...HEADINGS.map((name) => make("th", "", name)));
-  const body = make("tbody", "", ...rows.map((row) => runRow(model, row)));
-  if (!rows.length) {
-    const none = make("td", "dnb-none", "no runs here yet");
-    body.append(make("tr", "", Object.assign(none, { colSpan: HEADINGS.length })));
+function say(element, text, name = element.className) {
+  if (element.textContent !== text) element.textContent = text;
+  if (element.className !== name) element.className = name;
+}
+
+// With arrow keys, Home and End from run to run; Enter, or a space, opens it.
+function key(event) {
+  const row = event.target.closest("tr[data-run]");
+  if (!row || event.ctrlKey || event.altKey || event.metaKey) return;
+  const to = {
+    ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling,
+    Home: row.parentNode.firstElementChild, End: row.parentNode.lastElementChild,
+  };
+  if (event.key === "Enter" || event.key === " ") row.click();
+  else if (event.key in to) to[event.key]?.focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+class Runs {
+  constructor(model, root) {
+    this.model = model;
+    this.rows = new Map();
+    this.store = make("span", "dnb-run");
+    this.said = make("span", "dnb-elapsed");
+    this.message = make("div", "dnb-message dnb-failed");
+    this.message.setAttribute("role", "status");
+    this.none = make("tr", "", Object.assign(make("td", "dnb-none", "no runs here yet"), {
+      colSpan: HEADINGS.length,
+    }));
+    this.body = make("tbody");
+    this.body.addEventListener("keydown", key);
+    const heads = HEADINGS.map((name) => make("th", `dnb-${name.replaceAll(" ", "-")}-column`, name));
+    for (const head of heads) head.scope = "col";
+    const table = make("table", "dnb-table", make("thead", "", make("tr", "", ...heads)), this.body);
+    root.append(
+      make("div", "dnb-head", this.store, this.said), make("div", "dnb-frame", table), this.message,
+    );
   }
-  const needs = rows.filter((row) => row.asks.length).length;
-  const said = `${rows.length} ${rows.length === 1 ? "run" : "runs"}` + (needs ? `, ${needs} waiting for you` : "");
-  const message = make("div", "dnb-message dnb-failed", model.get("message"));
-  message.setAttribute("role", "status");
-  root.replaceChildren(
-    make(
-      "div", "dnb-head", make("span", "dnb-run", `runs in ${model.get("store")}`),
-      make("span", "dnb-elapsed", said),
-    ),
-    make("div", "dnb-frame", make("table", "dnb-table", make("thead", "", heads), body)), message,
-  );
-  if (focused)
-    [...body.children].find((tr) => tr.dataset.run === focused)?.focus({ preventScroll: true });
+
+  draw() {
+    const [rows, chosen] = [this.model.get("rows"), this.model.get("chosen")];
+    const known = this.rows;
+    this.rows = new Map();
+    for (const row of rows) {
+      const open = () => this.model.send({ open: row.name });
+      const made = known.get(row.name) ?? new RunRow(row.name, open);
+      made.draw(row, chosen);
+      this.rows.set(row.name, made);
+    }
+    const focused = this.body.contains(document.activeElement) && document.activeElement;
+    sync(this.body, rows.length ? [...this.rows.values()].map((row) => row.made) : [this.none]);
+    // what is moved to another place loses the focus
+    if (focused && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    const needs = rows.filter((row) => row.asks.length).length;
+    say(this.store, `runs in ${this.model.get("store")}`);
+    say(this.said, `${rows.length} run${rows.length === 1 ? "" : "s"}` + (needs ? `, ${needs} waiting for you` : ""));
+    say(this.message, this.model.get("message"));
+  }
 }
 
 export default {
@@ -71,8 +113,10 @@ export default {
     const root = make("div", "dnb-panel dnb-runs");
     root.setAttribute("role", "region");
     root.setAttribute("aria-label", "runs");
+    quiet(root);
     el.append(root);
-    const draw = () => drawRuns(model, root);
+    const runs = new Runs(model, root);
+    const draw = () => runs.draw();
     const names = ["rows", "chosen", "message", "store"].map((name) => `change:${name}`).join(" ");
     model.on(names, draw);
     draw();

@@ -19,6 +19,7 @@ from durable_nb.engine.overview import Overview, RunRow, overview
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Store
 from durable_nb.model.errors import DurableError
+from durable_nb.notebook.display import INSET
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import texts
 from durable_nb.notebook.panel.panel import panel_of
@@ -129,22 +130,28 @@ class Static:
         self._found = found
 
     def _repr_html_(self) -> str:
-        cell = 'style="padding:2px 10px 2px 0;text-align:left;vertical-align:top"'
-        head = "".join(f"<th {cell}>{name}</th>" for name in _COLUMNS)
+        style = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
+        cell = f'style="{style}"'
+        name, asks = (  # the words of the others stay whole in a narrow window
+            f'style="{style};overflow-wrap:anywhere;min-width:{least}em"' for least in (4, 7)
+        )
+        head = "".join(f"<th {cell}>{heading}</th>" for heading in _COLUMNS)
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td {cell}>{escape(str(text))}</td>"
-                for text in (
-                    row.name, row.status, row.completed, row.incomplete, row.unknown, row.cost,
-                    "; ".join(row.asks),
+                f"<td {how}>{escape(str(text))}</td>"
+                for how, text in (
+                    (name, row.name), (cell, row.status), (cell, row.completed),
+                    (cell, row.incomplete), (cell, row.unknown), (cell, row.cost),
+                    (asks, "; ".join(row.asks)),
                 )
             )
             + "</tr>"
             for row in self._found.rows
         )  # fmt: skip
         return (
-            f'<div class="durable-nb-runs" role="status"><b>runs in {escape(self._found.store)}</b>'
+            f'<div class="durable-nb-runs" style="{INSET}" role="status">'
+            f"<b>runs in {escape(self._found.store)}</b>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 

@@ -38,8 +38,7 @@ class View {
       this.staleLine, this.messageLine, this.detail.box,
     );
     this.root.setAttribute("role", "region");
-    // JupyterLab's one-letter shortcuts must not fire while somebody types here
-    this.root.dataset.lmSuppressShortcuts = "true";
+    quiet(this.root);
     this.root.addEventListener("keydown", this.guard((event) => this.shortcut(event)));
     root.append(this.root);
   }

@@ -20,7 +20,7 @@ from durable_nb.engine.picture.rows import (
 )
 from durable_nb.engine.picture.scale import clock, scale_of, span
 from durable_nb.engine.picture.svg import LABELS, line_of, svg_of
-from durable_nb.engine.picture.text import anchor, fitted, shown, width_of
+from durable_nb.engine.picture.text import anchor, fitted, shown, tag_of, width_of
 from durable_nb.engine.picture.timeline import TimelinePicture
 from durable_nb.model.outcomes import Kind
 from durable_nb.model.records import RUN
@@ -363,13 +363,14 @@ def test_a_text_fits_or_ends_with_an_ellipsis():
 def test_a_bar_leads_to_its_operation():
     """In a page that shows operations to theirs, and in a file to the label of the row."""
     timeline = killed().timeline()
+    tag = tag_of(timeline)
     for within in (True, False):
         root = drawn(timeline, within=within)
         links = {
             a.get("data-op"): a.get("{http://www.w3.org/1999/xlink}href")
             for a in root.iter(f"{SVG}a")
         }
-        assert links == {op: f"#{anchor('r', op)}" for op in ("plan#1", "mail#1")}
+        assert links == {op: f"#{anchor('r', op, tag)}" for op in ("plan#1", "mail#1")}
         targets = {g.get("id") for g in root.iter(f"{SVG}g")} - {None}
         assert targets == (set() if within else {href[1:] for href in links.values()})
 
@@ -377,18 +378,22 @@ def test_a_bar_leads_to_its_operation():
 def test_each_operation_has_an_anchor_of_its_own():
     """Whatever its name, it is the same in an id and in an address, and nobody else's."""
     ops = ["a_5B1#1", "a[1#1", "a_1#1", "a-1#1", "a~#1", "a%7E#1", "ä#1", "\ud800#1", "\\ud800#1"]
-    found = {anchor("r", op) for op in ops} | {anchor("r_", "a"), anchor("r", "_a")}
+    found = {anchor("r", op, "0") for op in ops}
+    found |= {anchor("r_", "a", "0"), anchor("r", "_a", "0")}
     assert all(re.fullmatch(r"op-[A-Za-z0-9._-]+", one) for one in found)
     assert len(found) >= len(ops) + 1  # a lone surrogate is shown as what it is escaped to
 
 
-def test_pictures_of_one_page_do_not_share_patterns():
-    """Each names its own, so that hiding one takes nothing from another."""
+def test_pictures_of_one_page_do_not_share_patterns_nor_targets():
+    """Each names its own, so that hiding one takes nothing from another, and no link leaves it."""
     a, b = killed().timeline(), killed().at(99).open().timeline(executing=True)
     named = [set(re.findall(r'id="([ugw]-\w+)"', svg_of(t))) for t in (a, b)]
     assert len(named[0]) == 3
     assert not named[0] & named[1]
     assert set(re.findall(r"url\(#([^)]+)\)", svg_of(a))) <= named[0]
+    targets = [set(re.findall(r'<g id="([^"]+)"', svg_of(t))) for t in (a, b)]
+    assert len(targets[0]) == 2
+    assert not targets[0] & targets[1]
 
 
 def test_it_prints_without_times(tmp_path):
