@@ -68,6 +68,8 @@ def test_the_advice_is_the_last_that_a_person_reads_and_its_address_is_the_noteb
         demo.wait(timeout=60)
         assert psutil.wait_procs(below, timeout=10)[1] == []
     finally:
+        for process in psutil.Process(demo.pid).children() if demo.poll() is None else ():
+            process.kill()
         demo.kill()
         os.close(terminal)
 

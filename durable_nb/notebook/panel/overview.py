@@ -28,7 +28,10 @@ from durable_nb.notebook.panel.panel import panel_of
 LOOK_S: Final = 2.0
 _REST: Final = 20
 _HERE: Final = Path(__file__).parent
-_COLUMNS: Final = ("run", "status", "completed", "incomplete", "unknown", "cost", "asks")
+#: With soft hyphens: in a narrow window long words are broken, and only there.
+_COLUMNS: Final = (
+    "run", "status", "com&shy;pleted", "in&shy;com&shy;plete", "un&shy;known", "cost", "asks",
+)  # fmt: skip
 
 
 class Table(anywidget.AnyWidget):
