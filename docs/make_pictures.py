@@ -17,7 +17,10 @@ SHOTS = ROOT / "tests" / "browser" / "shots"
 
 #: Test -> its file, and picture of the docs -> the screenshot that it is.
 PICTURES = {
-    "confirm": ("test_panel_in_jupyterlab.py", {"panel.png": "confirm-1-unknown.png"}),
+    "settled_by_asking": (
+        "test_refund_agent.py",
+        {"panel-light.png": "agent-1-unknown.png", "panel-dark.png": "agent-1-unknown-dark.png"},
+    ),
     "by_itself": (
         "test_timeline_pictures.py",
         {name: name for name in ("timeline-light.png", "timeline-dark.png")},

@@ -174,8 +174,10 @@ def test_a_refund_is_settled_by_asking_the_shop_and_a_mail_by_a_click(notebook, 
     nb.run_all()
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("completed")
     expect(row(nb, "mail[A-1004]#1")).to_contain_text("unknown")
-    nb.panel().scroll_into_view_if_needed()
-    nb.shot("1-unknown")
+    for theme, name in (("Dark", "1-unknown-dark"), ("Light", "1-unknown")):  # of README, too
+        nb.theme(f"JupyterLab {theme}")
+        nb.panel().scroll_into_view_if_needed()
+        nb.shot(name)
 
     click(nb, "confirm", of(shop, What.MAIL, "A-1004"))
     expect(row(nb, "mail[A-1004]#1")).to_contain_text("completed")
