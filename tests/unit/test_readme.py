@@ -83,3 +83,16 @@ def test_the_display_of_an_approval_is_the_real_one():
     stop = dnb.ApprovalPending("refunds", op, "Send 40 mails?", "{'list': 'customers'}", ())
 
     assert "\n".join(stop._render_traceback_()) in README
+
+
+def test_every_picture_and_file_that_the_docs_lead_to_is_there():
+    """What a reader clicks on, and what they look at."""
+    missing = []
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = page.read_text("utf-8")
+        targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'src(?:set)?="([^"]+)"', text)
+        local = {t.partition("#")[0] for t in targets if "://" not in t}
+        missing += [
+            f"{page.name}: {t}" for t in sorted(local - {""}) if not (page.parent / t).exists()
+        ]
+    assert missing == []
