@@ -102,6 +102,18 @@ def test_of_many_under_way_the_first_is_named(k: Kernel):
     assert line.endswith(" · outer#1/look[0]#1 and 2 more")
 
 
+def test_the_last_line_of_a_cell_names_nothing(k: Kernel):
+    """What a task of it goes on with would stand there for ever."""
+    k.run("import asyncio\nasync def look():\n    await asyncio.sleep(20)")
+    cell = (
+        "task = asyncio.ensure_future(run.step('look', effect='none').call(look))\n"
+        "await asyncio.sleep(3)"
+    )
+    first, *_, last = _lines(k.run(cell, cell_id="c1"))
+    assert first.endswith(" · look#1")
+    assert re.search(r" · 0:0\d\Z", last)
+
+
 def test_a_short_cell_shows_nothing(k: Kernel):
     """Nor does one that does no step, however long."""
     assert _lines(k.run(work(0, 2), cell_id="c1")) == []

@@ -158,6 +158,15 @@ def test_a_body_that_raises_an_error_of_ours_is_shown_and_what_called_it_is_not(
     assert "durable_nb/" not in text
 
 
+def test_library_frames_below_ours_are_left_out_too(k: Kernel):
+    """A map runs bodies in threads: that is how it does its work, and not the person's."""
+    k.run("def check(n):\n    raise dnb.NotApplied('no such customer')")
+    text = plain(k.run("run.map(check, [1, 2])", check=False).traceback)
+    assert "----> 1 run.map(check, [1, 2])" in text
+    assert "----> 2     raise dnb.NotApplied('no such customer')" in text
+    assert "concurrent" not in text
+
+
 def test_a_cause_of_the_person_is_shown_and_one_of_ours_is_not(k: Kernel):
     """What the message says already is not said by the frames in which it was found."""
     k.run("run.call(lambda: object(), effect='none', name='thing')", check=False)

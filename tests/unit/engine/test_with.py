@@ -1,8 +1,13 @@
 """The `with` form, and its traps."""
 
+import contextlib
+import dataclasses
+import pickle
+
 import pytest
 
 import durable_nb as dnb
+from durable_nb.model.bases import left_by
 
 
 def test_a_body_that_never_asked_whether_it_is_needed_is_told_on_its_first_run(open_run):
@@ -56,3 +61,28 @@ def test_the_current_operation_is_found_inside_a_step(open_run):
         assert dnb.current_operation() is None
         assert dnb.current_run() is run
     assert dnb.current_run() is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused(Exception):
+    """An error that takes no attribute."""
+
+    why: str
+
+
+@pytest.mark.parametrize("error", [KeyError("no"), Refused("no")], ids=["plain", "frozen"])
+def test_an_error_that_closed_a_run_says_what_it_left_in_doubt(tmp_path, error):
+    """Here; another process gets the error alone, for what is in doubt cannot be sent."""
+
+    def fail() -> None:
+        raise TimeoutError("no answer")
+
+    with contextlib.suppress(KeyError, Refused), dnb.run("job", store=tmp_path) as run:
+        with pytest.raises(dnb.UnknownOutcome):
+            run.step("pay").call(fail)
+        raise error
+    (doubt,) = left_by(error)
+    assert [op.id for op in doubt.operations] == ["pay#1"]
+    assert doubt.place == run.place
+    if isinstance(error, KeyError):  # frozen ones cannot be sent anyway
+        assert left_by(pickle.loads(pickle.dumps(error))) == ()
