@@ -113,7 +113,9 @@ def test_an_invalidation_shows_its_cascade_first_and_asks_what_becomes_of_the_ef
     panel.locator(".dnb-ask").click()
     cascade = panel.locator(".dnb-cascade")
     expect(cascade).to_contain_text("turn#1/refund#1")
-    expect(cascade).to_contain_text("began later, checked when reached: report#1")
+    expect(cascade).to_contain_text(
+        "began later, and is checked when it is reached again: report#1"
+    )
     panel.locator(".dnb-reason").fill("wrong amount")
     cascade.scroll_into_view_if_needed()
     nb.shot("1-cascade")

@@ -39,6 +39,13 @@ def bar(picture: Any, op: str) -> Any:
     return picture.locator(f'a[data-op="{op}"]').first
 
 
+def unfold(static: Any) -> None:
+    """Open the static table, which a panel that lives has folded."""
+    folded = static.locator("details.durable-nb-static")
+    expect(folded).not_to_have_attribute("open", "")
+    folded.locator("summary").first.click()
+
+
 def under_the_pointer(nb: Any, link: Any) -> Any:
     """Point at a bar, and give what is told of it: its title, and whether it stands out."""
     link.hover()
@@ -56,6 +63,7 @@ def test_a_bar_below_the_static_table_tells_what_it_is_and_leads_to_its_row(note
     nb.run_all()
     static = nb.page.locator(".durable-nb-status").last
     for when in ("live", "loaded"):
+        unfold(static)
         mail = bar(static, "mail#1")
         mail.scroll_into_view_if_needed()
         before = mail.locator("rect").evaluate("(rect) => getComputedStyle(rect).strokeWidth")
@@ -88,6 +96,7 @@ def test_a_picture_in_a_cell_can_be_read_in_the_dark_and_in_a_narrow_window(note
     nb.run_cell(2)
     nb.settle()
     static = nb.page.locator(".durable-nb-status")
+    unfold(static)
     for look in ("1-light", "2-dark"):
         if look == "2-dark":
             nb.narrow()
