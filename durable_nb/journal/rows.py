@@ -26,6 +26,8 @@ _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _KIND_BYTES: Final = {name: name.encode() for name in _KINDS}
 _CHUNK: Final = 5000
+#: What each digest begins as: a copy takes two thirds of what a new one does.
+_BLAKE2B: Final = hashlib.blake2b(digest_size=len(START))
 #: What the constructor of a NamedTuple calls: to call it here halves its time.
 _new: Final[Callable[..., Record]] = tuple.__new__
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -94,12 +96,13 @@ def chain(previous: bytes, row: RawRow) -> bytes:
 
 def chain_all(previous: bytes, rows: Iterable[RawRow]) -> bytes:
     """Give the running digest after these rows, of which nothing is made."""
-    pack, blake2b, join, kinds = _NUMBERS.pack, hashlib.blake2b, b"".join, _KIND_BYTES
+    pack, begin, join, kinds = _NUMBERS.pack, _BLAKE2B.copy, b"".join, _KIND_BYTES
     for seq, op_text, kind_text, ts, epoch, body in rows:
         op = op_text.encode()
         kind = kinds.get(kind_text) or kind_text.encode()
-        numbers = pack(seq, ts, epoch, len(op), len(kind))
-        previous = blake2b(join((previous, numbers, op, kind, body)), digest_size=16).digest()
+        hashed = begin()
+        hashed.update(join((previous, pack(seq, ts, epoch, len(op), len(kind)), op, kind, body)))
+        previous = hashed.digest()
     return previous
 
 
@@ -160,6 +163,10 @@ def check_chain(rows: Sequence[Row]) -> None:
 
 def check_epochs(rows: Iterable[RawRow]) -> None:
     """Check that no epoch falls; raises `BadRow`."""
+    rows = list(rows)
+    epochs = [row[4] for row in rows]
+    if epochs == sorted(epochs):  # a sixth of the time of looking at one after the other
+        return
     before = 0
     for seq, _, _, _, epoch, _ in rows:
         if epoch < before:

@@ -29,7 +29,7 @@ from durable_nb.model.unfolded import (
     begin,
     effect_of,
     effects_of,
-    first_of,
+    firsts_of,
     nowhere,
 )
 
@@ -139,7 +139,7 @@ class Fold:
         """
         rest = unfolded or Unfolded()
         places = dict.values(rest.operations.places)
-        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *map(first_of, places)])))
+        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *firsts_of(places)])))
         fold.operations = rest.operations
         fold.operations.read, fold.operations.effects = read, effects_of(places)
         for op in rest.operations:
