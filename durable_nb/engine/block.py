@@ -56,8 +56,8 @@ class _Held:
         block = Block()
         manager._offered = weakref.ref(block)
         if self._is_async:
-            # the `with` lets go of it once the call has given a coroutine, which goes on: that holds
-            # the block as its own argument
+            # the `with` lets go of it once the call has given a coroutine, which goes on, and has
+            # the block among its arguments
             return functools.partial(self._leave, manager, block=block)
         leave = _Exit(self._leave, manager)
         leave.block = block

@@ -25,6 +25,7 @@ _ESCAPED: Final = re.compile(r"[\\\x00\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _KIND_BYTES: Final = {name: name.encode() for name in _KINDS}
+_PINNED: Final = Kind.PINNED
 _CHUNK: Final = 5000
 #: What each digest begins as: a copy takes two thirds of what a new one does.
 _BLAKE2B: Final = hashlib.blake2b(digest_size=len(START))
@@ -69,7 +70,7 @@ def unpack_op(text: str) -> str:
 
 def pack_body(draft: Draft) -> bytes:
     """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
-    body = dict(draft.body)
+    body = draft.body if type(draft.body) is dict else dict(draft.body)
     try:
         raw = _encode_fast(body)
         if raw.isascii() and _decode_fast(raw) == body:  # it makes null of NaN, text of a date
@@ -124,10 +125,10 @@ def answers(rows: Sequence[Row], drafts: Sequence[Draft], now: datetime) -> list
     """Give the records that rows are, of which the drafts are at hand: nothing is parsed."""
     when = now.astimezone(UTC)
     return [
-        Record(row.seq, draft.op, draft.kind, when, row.epoch, draft.body)
-        if draft.kind is not Kind.PINNED  # whose body has more than was asked for
+        _new(Record, (row[0], op, kind, when, row[4], body))
+        if kind is not _PINNED  # whose body has more than was asked for
         else records_of([row])[0]
-        for row, draft in zip(rows, drafts, strict=True)
+        for row, (op, kind, body) in zip(rows, drafts, strict=True)
     ]
 
 
