@@ -120,19 +120,24 @@ async def _awaited(
             with attempt:
                 return await _awaited(make, fn, args, kwargs, once=True)
         raise AssertionError("tenacity reraises")  # pragma: no cover
+    del make  # what is in flight is looked through for garbage again and again
     cancelled: BaseException | None = None
     try:
         async with op:
             if op.needed:
-                body = fn(*args, **_with_key(fn, kwargs, op))
-                if op.options.timeout is not None:
-                    body = asyncio.wait_for(body, op.options.timeout)
-                op.result, cancelled = await run_shielded(op.run, body)
+                op.result, cancelled = await run_shielded(op.run, _body(op, fn, args, kwargs))
     except Cut as cut:
         raise cut.cancelled from cut.error
     if cancelled is not None:
         raise cancelled
     return op.result
+
+
+def _body(
+    op: Operation, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    body = fn(*args, **_with_key(fn, kwargs, op))
+    return body if op.options.timeout is None else asyncio.wait_for(body, op.options.timeout)
 
 
 def _retry_rules(op: Operation) -> dict[str, Any]:
