@@ -56,20 +56,14 @@ class _Held:
         block = Block()
         manager._offered = weakref.ref(block)
         if self._is_async:
-            # the `with` lets go of it once the call has given a coroutine, which goes on
-            return functools.partial(_leave_holding, self._leave, manager, block)
+            # the `with` lets go of it once the call has given a coroutine, which goes on, and has
+            # the block among its arguments
+            return functools.partial(self._leave, manager, block=block)
         leave = _Exit(self._leave, manager)
         leave.block = block
         return leave
 
 
-async def _leave_holding(
-    leave: Callable[..., Any], manager: Managed, block: Block, *end: Any
-) -> Any:
-    __tracebackhide__ = True
-    return await leave(manager, *end)
-
-
 def held(leave: F) -> F:
-    """Mark the `__exit__` or `__aexit__` of a `Managed` class."""
+    """Mark the `__exit__` or `__aexit__` of a `Managed` class; the latter is handed its `block`."""
     return cast(F, _Held(leave))

@@ -12,7 +12,7 @@ from durable_nb.engine.loading import recorded_value
 from durable_nb.engine.operation import Operation
 from durable_nb.engine.options import Options
 from durable_nb.engine.scope import Origin, Scope, extend
-from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async
+from durable_nb.engine.step import Step, _awaited, _blocking, is_async
 from durable_nb.engine.views import OperationView
 from durable_nb.model.errors import StillRunning, VerdictRefused
 from durable_nb.model.facets import FacetSet
@@ -50,10 +50,9 @@ def compensate(run: Run, ref: object, reason: str, undo: Callable[..., Any] | No
     fn = undo.fn if isinstance(undo, Step) else undo
     calls.bind(fn, (view,), {})
     make = _maker(run, state, undo, reason)
-    given = _injector(fn, {})
     if is_async(fn):
-        return _later(run, state, lambda: _awaited(make, fn, (view,), given))
-    _blocking(make, fn, (view,), given)
+        return _later(run, state, lambda: _awaited(make, fn, (view,), {}))
+    _blocking(make, fn, (view,), {})
     return run.get(state.id)
 
 

@@ -128,6 +128,8 @@ class Entered(Managed):
         kind: type[BaseException] | None,
         error: BaseException | None,
         tb: TracebackType | None,
+        *,
+        block: Block | None = None,
     ) -> bool:
         with self.stoppable(error, leaving=True):
             try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
 from durable_nb.engine.entered import STOPS
 from durable_nb.engine.options import Options
-from durable_nb.engine.step import Step, _awaited, _blocking, _injector, is_async, refuse_timeout
+from durable_nb.engine.step import Step, _awaited, _blocking, is_async, refuse_timeout
 from durable_nb.model.control import ApprovalPending, SignalPending, TimerPending
 from durable_nb.model.errors import (
     DurableSignal,
@@ -114,7 +114,7 @@ async def _gather(
             if stopped:
                 raise asyncio.CancelledError
             try:
-                return await _awaited(make, fn, (item,), _injector(fn, {}))
+                return await _awaited(make, fn, (item,), {})
             except BaseException as error:
                 stopped = stopped or stops(error)
                 raise
@@ -128,7 +128,7 @@ async def _gather(
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    return _results([_Ended(t) for t in tasks], stops)
+    return _results([_Ended.of(t) for t in tasks], stops)
 
 
 def _threads(
@@ -140,23 +140,26 @@ def _threads(
         if interrupted.wait(seconds):  # Ctrl-C: no further attempt
             raise asyncio.CancelledError
 
-    def one(make: _Make, item: Any) -> Any:
-        if stopped.is_set():
-            raise asyncio.CancelledError
-        try:
-            return _blocking(make, fn, (item,), _injector(fn, {}), pause)
-        except BaseException as error:
-            if stops(error):
-                stopped.set()
-            raise
+    ended, left = [_never_began()] * len(jobs), iter(enumerate(jobs))
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        """Take one after the other of what is left: a future for each would cost as much again."""
+        for place, (make, item) in left:
+            if stopped.is_set():
+                return
+            try:
+                given = context.copy().run(_blocking, make, fn, (item,), {}, pause)
+                ended[place] = _Ended(None, given)
+            except BaseException as error:
+                ended[place] = _Ended(error)
+                if stops(error):
+                    stopped.set()
 
     pool = ThreadPoolExecutor(limit, thread_name_prefix=_THREADS)
     run.pools.append(pool)
-    futures: list[Future[Any]] = []
     try:
-        for make, item in jobs:
-            futures.append(pool.submit(contextvars.copy_context().run, one, make, item))
-        wait(futures)
+        wait([pool.submit(work) for _ in range(min(limit, len(jobs)))])
     except BaseException:
         # interrupted: what has not begun is dropped; what is in flight stays live and records
         stopped.set()
@@ -165,24 +168,29 @@ def _threads(
         raise
     pool.shutdown()
     run.pools.remove(pool)
-    return _results([_Ended(f) for f in futures], stops)
+    return _results(ended, stops)
 
 
-class _Ended:
-    """One ended call: its value, its error, or that it never began."""
+class _Ended(NamedTuple):
+    """One ended call: its error, or its value."""
 
-    def __init__(self, future: Future[Any] | asyncio.Future[Any]) -> None:
-        self.error: BaseException | None
-        self.value: Any = None
-        if future.cancelled():
-            self.error = asyncio.CancelledError()
-            return
-        self.error = future.exception()
-        if self.error is None:
-            self.value = future.result()
+    error: BaseException | None
+    value: Any = None
+
+    @classmethod
+    def of(cls, task: asyncio.Future[Any]) -> _Ended:
+        """Give how a task ended; a cancelled one never began."""
+        if task.cancelled():
+            return _never_began()
+        error = task.exception()
+        return cls(error, task.result() if error is None else None)
 
 
-def _results(ended: list[_Ended], stops: _Stops) -> list[Any]:
+def _never_began() -> _Ended:
+    return _Ended(asyncio.CancelledError())
+
+
+def _results(ended: Sequence[_Ended], stops: _Stops) -> list[Any]:
     """Give the results, or raise what the person has to see first.
 
     That is the first error that stopped the others, in the order of the items; else all that is

@@ -20,6 +20,8 @@ def refuse_changed_inputs(op: Operation) -> None:
     if op.options.single:  # a durable cell records what it changed
         return
     mutable = {n: v for n, v in op.inputs.items() if not isinstance(v, _ATOMS)}
+    if not mutable:
+        return
     for name, digest in op.run.digests(mutable, op.id).items():
         if digest != op.facets["inputs"][name]:
             raise ValueError(

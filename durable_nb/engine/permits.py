@@ -146,9 +146,10 @@ class Permits:
 
     def budget_now(self, fold: Fold) -> dict[str, float]:
         """Give the budget that holds; empty where nothing is limited."""
-        found = {**(fold.terms.get("budget") or {}), **self.caps}
-        if not found:
-            return found
+        recorded = fold.terms.get("budget")
+        if not recorded and not self.caps:
+            return {}
+        found = {**(recorded or {}), **self.caps}
         return {name: found[name] for name in LIMITS if name in found}
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from durable_nb.engine import bodies, calls, facets
-from durable_nb.engine.block import Managed, held
+from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.called import MISSING, Call
 from durable_nb.engine.context import Frame, current_frame, frame_of
 from durable_nb.engine.operation import Operation
@@ -52,7 +52,7 @@ def invoke(
         code=options.code or facets.of_code(fn, frame.run.working),
     )
     spelled = _awaited if is_async(fn) else _blocking
-    return spelled(call, fn, args, _injector(fn, kwargs))
+    return spelled(call, fn, args, kwargs)
 
 
 def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
@@ -61,13 +61,11 @@ def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
         raise TypeError("timeout= needs an async step: nothing can stop a blocking body safely")
 
 
-def _injector(
-    fn: Callable[..., Any], kwargs: dict[str, Any]
-) -> Callable[[Operation], dict[str, Any]]:
+def _with_key(fn: Callable[..., Any], kwargs: dict[str, Any], op: Operation) -> dict[str, Any]:
     """Hand the idempotency key to a function that has a parameter for it."""
     if not calls.form(fn).takes_key or calls.KEY_PARAMETER in kwargs:
-        return lambda op: kwargs
-    return lambda op: {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
+        return kwargs
+    return {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
 
 
 def _on_record(make: Callable[[], Operation]) -> Any:
@@ -79,64 +77,67 @@ def _blocking(
     make: Callable[[], Operation],
     fn: Callable[..., Any],
     args: tuple[Any, ...],
-    given: Callable[[Operation], dict[str, Any]],
+    kwargs: dict[str, Any],
     pause: Callable[[float], None] = time.sleep,
+    *,
+    once: bool = False,
 ) -> Any:
+    """Give the recorded result of a call, or run its body: once, or as often as it may be tried."""
     found = _on_record(make)
     if found is not MISSING:
         return found
-
-    def once(op: Operation) -> Any:
-        with op:
-            if op.needed:
-                op.result = fn(*args, **given(op))
-        return op.result
-
     op = make()
-    if not op.options.retries:
-        return once(op)
-    import tenacity  # which brings tornado: only where it is asked for
+    if op.options.retries and not once:
+        import tenacity  # which brings tornado: only where it is asked for
 
-    for attempt in tenacity.Retrying(sleep=pause, **_retry_rules(op)):
-        with attempt:
-            return once(make())
-    raise AssertionError("tenacity reraises")  # pragma: no cover
+        for attempt in tenacity.Retrying(sleep=pause, **_retry_rules(op)):
+            with attempt:
+                return _blocking(make, fn, args, kwargs, once=True)
+        raise AssertionError("tenacity reraises")  # pragma: no cover
+    with op:
+        if op.needed:
+            op.result = fn(*args, **_with_key(fn, kwargs, op))
+    return op.result
 
 
 async def _awaited(
     make: Callable[[], Operation],
     fn: Callable[..., Any],
     args: tuple[Any, ...],
-    given: Callable[[Operation], dict[str, Any]],
+    kwargs: dict[str, Any],
+    *,
+    once: bool = False,
 ) -> Any:
+    """Do the same in async code; one coroutine, since a thousand of them wait at a time."""
     found = _on_record(make)
     if found is not MISSING:
         return found
-
-    async def once(op: Operation) -> Any:
-        cancelled: BaseException | None = None
-        try:
-            async with op:
-                if op.needed:
-                    body = fn(*args, **given(op))
-                    if op.options.timeout is not None:
-                        body = asyncio.wait_for(body, op.options.timeout)
-                    op.result, cancelled = await run_shielded(op.run, body)
-        except Cut as cut:
-            raise cut.cancelled from cut.error
-        if cancelled is not None:
-            raise cancelled
-        return op.result
-
     op = make()
-    if not op.options.retries:
-        return await once(op)
-    import tenacity  # as above
+    if op.options.retries and not once:
+        import tenacity  # as above
 
-    async for attempt in tenacity.AsyncRetrying(**_retry_rules(op)):
-        with attempt:
-            return await once(make())
-    raise AssertionError("tenacity reraises")  # pragma: no cover
+        async for attempt in tenacity.AsyncRetrying(**_retry_rules(op)):
+            with attempt:
+                return await _awaited(make, fn, args, kwargs, once=True)
+        raise AssertionError("tenacity reraises")  # pragma: no cover
+    del make  # what is in flight is looked through for garbage again and again
+    cancelled: BaseException | None = None
+    try:
+        async with op:
+            if op.needed:
+                op.result, cancelled = await run_shielded(op.run, _body(op, fn, args, kwargs))
+    except Cut as cut:
+        raise cut.cancelled from cut.error
+    if cancelled is not None:
+        raise cancelled
+    return op.result
+
+
+def _body(
+    op: Operation, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    body = fn(*args, **_with_key(fn, kwargs, op))
+    return body if op.options.timeout is None else asyncio.wait_for(body, op.options.timeout)
 
 
 def _retry_rules(op: Operation) -> dict[str, Any]:
@@ -278,6 +279,8 @@ class WithForm(Managed):
         kind: type[BaseException] | None,
         error: BaseException | None,
         tb: TracebackType | None,
+        *,
+        block: Block | None = None,
     ) -> bool:
         return await self._leave(error).__aexit__(kind, error, tb)
 

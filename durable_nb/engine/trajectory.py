@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.engine import calls, permits, views
 from durable_nb.engine.change import Policy
@@ -72,11 +72,15 @@ class Surroundings:
 QUIET = Surroundings(origin=lambda: None, say=lambda line: None)
 
 
+_PINNED: Final = Kind.PINNED
+_EXTERNAL: Final = Effect.EXTERNAL
+
+
 def _may_be_in_doubt(state: OperationState) -> bool:
     """Tell whether it is unknown, or will be once a receiver has forgotten its key."""
-    if state.effect is not Effect.EXTERNAL and state.key_expires is None:
+    if state.effect is not _EXTERNAL and state.key_expires is None:
         return False
-    return OUTCOMES[Effect.EXTERNAL, state.kind] is Outcome.UNKNOWN
+    return OUTCOMES[_EXTERNAL, state.kind] is Outcome.UNKNOWN
 
 
 class Trajectory:
@@ -201,12 +205,11 @@ class Trajectory:
             with self.lock:
                 fold = self.fold
                 for record in records:
-                    before = fold.operations.get(record.op)
-                    state = fold.apply(record)
+                    before, state = fold.moved(record)
                     if state is not None:
                         self._note(state)
                         self.changed.moved(before, state, fold)
-                    if record.kind is Kind.PINNED:
+                    if record.kind is _PINNED:
                         self._let_go(fold.dropped)
                 self.meter.pending += self.clock.monotonic() - began
         return records

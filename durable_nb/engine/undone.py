@@ -20,10 +20,10 @@ def undone(fold: Fold, drafts: Iterable[Draft], now: Callable[[], datetime]) -> 
     In the same commit, so that no kill leaves a result that counts and an effect that is gone,
     whoever says so: the body that returned, a person, or a reconciler.
     """
-    for draft in drafts:
-        if draft.kind not in _HAPPENED:
+    for op, kind, _ in drafts:
+        if kind not in _HAPPENED:
             continue
-        state = fold.operations.get(draft.op)
+        state = fold.operations.get(op)
         if state is None or state.undoes is None:
             continue
         found = fold.operations.get(state.undoes["op"])
@@ -31,5 +31,5 @@ def undone(fold: Fold, drafts: Iterable[Draft], now: Callable[[], datetime]) -> 
             continue  # somebody has invalidated it meanwhile
         if found.outcome(now()) is Outcome.COMPLETED:
             said = {name: state.undoes[name] for name in ("reason", "actor")}
-            body = {**said, "effect_is": "compensated", "with": draft.op}
+            body = {**said, "effect_is": "compensated", "with": op}
             yield Draft(found.id, Kind.INVALIDATED, body)

@@ -3,11 +3,16 @@
 The first caller leads: it commits everything that is queued, answers every caller of its batch,
 and hands the lead to the first one that arrived meanwhile. No thread of its own, so that a single
 caller pays nothing.
+
+Callers that shared a commit go on at the same time, but Python lets one of them at a time: the
+first one that is back would commit alone, and each of the others after it. So a leader waits for
+those of the last commit, as long as one of them comes every now and then.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +21,9 @@ from durable_nb.model.records import Draft, Record
 
 _HANDED_OVER: Final = -1
 
+#: Seconds in which one more caller comes, if several are on their way: what a step takes to be
+#: done and recorded. A commit takes longer, so that to have waited in vain costs less than it.
+_GAP: Final = 0.0003
 
 #: A draft as it is written: op, kind and body.
 Packed = tuple[str, str, bytes]
@@ -49,12 +57,16 @@ class Group:
         What it raises is raised to the leader; tickets it left unanswered get `failed(error)`.
     failed : callable
         Makes the error of a caller whose leader failed.
+    pause : callable
+        Lets other threads go on for so many seconds.
     """
 
     commit: Callable[[list[Ticket]], None]
     failed: Callable[[BaseException], BaseException]
+    pause: Callable[[float], None] = time.sleep
     _queue: list[Ticket] = field(default_factory=list)
     _leader: int | None = None
+    _near: int = 1  # callers that may be on their way: those of the last commits
     # Re-entrant: a signal handler may append while its own thread holds it.
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -73,7 +85,7 @@ class Group:
                 ticket.gate.acquire()
                 self._queue.append(ticket)
         if ticket.gate is None:
-            self._lead([ticket])
+            self._lead(ticket)
         else:
             self._follow(ticket, ticket.gate)
         if ticket.error is not None:
@@ -91,23 +103,35 @@ class Group:
         if ticket.leads:
             with self._lock:
                 self._leader = threading.get_ident()
-                batch, self._queue = self._queue, []
-            self._lead(batch)
+                self._queue.remove(ticket)
+            self._lead(ticket)
 
-    def _lead(self, batch: list[Ticket]) -> None:
-        """Commit the batch; whatever happens, answer all and pass the lead on."""
+    def _await_others(self) -> None:
+        """Wait for those who shared the last commit, as long as they come."""
+        come = -1
+        while come < len(self._queue) < self._near - 1:
+            come = len(self._queue)
+            self.pause(_GAP)
+
+    def _lead(self, ticket: Ticket) -> None:
+        """Commit what is queued by now; whatever happens, answer all and pass the lead on."""
+        batch = [ticket]
         try:
+            self._await_others()
+            with self._lock:
+                batch, self._queue = [ticket, *self._queue], []
+            self._near = max(len(batch), self._near - 1)
             self.commit(batch)
         except BaseException as error:
-            for ticket in batch:
-                if not ticket.answered:
-                    ticket.error = error if ticket.leads else self.failed(error)
+            for one in batch:
+                if not one.answered:
+                    one.error = error if one.leads else self.failed(error)
             raise
         finally:
             self._pass_on()
-            for ticket in batch:
-                if ticket.gate is not None:
-                    ticket.gate.release()
+            for one in batch:
+                if one.gate is not None:
+                    one.gate.release()
 
     def _pass_on(self) -> None:
         """Hand the lead to the first in the queue, if any."""

@@ -27,9 +27,9 @@ _COMPLETED: Final = str(Kind.COMPLETED)
 #: key, would stand before the inputs. Within a JSON string a quote is escaped: no user's text looks
 #: like a key.
 _BEGIN: Final = b'{"effect":"%s","attempt":1,"inputs":'
-_INTENTS: Final = {ord(e[0]): (e, _BEGIN % e.encode()) for e in Effect}
+_BEGINS: Final = tuple(_BEGIN % e.encode() for e in Effect)
+_EFFECTS: Final = {ord(e[0]): e for e in Effect}
 _LETTER: Final = _BEGIN.index(b"%s")
-_BEGINS: Final = tuple(begin for _, begin in _INTENTS.values())
 _WAIT: Final = b'"wait":'
 #: A result, how long it took, and nothing that it spent. Before that the preview and files may
 #: stand; that it differs from a former result is said of a later generation only.
@@ -48,7 +48,7 @@ class Sorting:
     """Tells rows apart, taken in order: those that are folded at once, and those that can wait."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, tuple[RawRow, Effect]] = {}
+        self._begun: dict[str, RawRow] = {}
         self._found = Unfolded()
         self._places = self._found.operations.places
         self._folded: set[str] = set()
@@ -64,8 +64,8 @@ class Sorting:
             if kind == _COMPLETED and op in begun:
                 found = _RESULT(body)
                 if found and not (_TAG in body and _ARTIFACT in body):
-                    intent, effect = begun.pop(op)
-                    places[op] = place_of(intent[0], seq, effect)
+                    intent = begun.pop(op)
+                    places[op] = place_of(intent[0], seq, _EFFECTS[intent[5][_LETTER]])
                     busy += round(float(found[1]) * _PER_S)
                     self._last = row
                     continue
@@ -75,7 +75,7 @@ class Sorting:
                 and _WAIT not in body
                 and not (op in begun or op in places or op in folded or "\\" in op)
             ):
-                begun[op] = row, _INTENTS[body[_LETTER]][0]
+                begun[op] = row
                 continue
             self._fold(row)
         self._found.busy += busy
@@ -89,7 +89,7 @@ class Sorting:
         """Let a row be folded, and so all rows of its operation."""
         op = row[1]
         if op in self._begun:
-            self._rows.append(self._begun.pop(op)[0])
+            self._rows.append(self._begun.pop(op))
         elif op in self._places:
             place = self._found.operations.place(op) or 0
             del self._places[op]
@@ -109,7 +109,7 @@ class Sorting:
         for row in again:
             if row[2] == _COMPLETED and (found := _RESULT(row[5])):
                 self._found.busy -= round(float(found[1]) * _PER_S)
-        rows = [*self._rows, *again, *(row for row, _ in self._begun.values())]
+        rows = [*self._rows, *again, *self._begun.values()]
         rows.sort()
         if self._last is not None:
             self._found.last_seq = self._last[0]

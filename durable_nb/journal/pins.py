@@ -23,6 +23,7 @@ from durable_nb.model.unfolded import Unfolded
 
 #: The key of a pin's body under which the journal keeps the running digest before it.
 CHAIN: Final = "chain"
+_PINNED: Final = str(Kind.PINNED)
 _DIGITS: Final = "0123456789"
 #: Loops up to which a condition for each is quicker than a join.
 _FEW: Final = 8
@@ -70,13 +71,13 @@ class Part:
 
 def seal(shares: Sequence[list[Row]], digest: bytes, pending: Sequence[Row]) -> None:
     """Give each pin among the rows to be written the running digest before it, in place."""
-    if not any(row.kind == Kind.PINNED for share in shares for row in share):
+    if not any(row[2] == _PINNED for share in shares for row in share):
         return
     for row in pending:
         digest = chain(digest, row)
     for share in shares:
         for place, row in enumerate(share):
-            if row.kind == Kind.PINNED:
+            if row.kind == _PINNED:
                 comma = "" if row.body == b"{}" else ","
                 # at the end: of two keys of one name, as in a copied body, the last counts
                 body = row.body[:-1] + f'{comma}"{CHAIN}":"{digest.hex()}"}}'.encode("ascii")

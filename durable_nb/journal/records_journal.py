@@ -184,7 +184,7 @@ class RecordsJournal:
             If another owner has taken the run over; this journal writes nothing more.
         """
         self._check_process()
-        packed = [(pack_op(draft.op), draft.kind.value, pack_body(draft)) for draft in drafts]
+        packed = [(pack_op(draft.op), str(draft.kind), pack_body(draft)) for draft in drafts]
         if not packed:
             return []
         with deferred_interrupts():
@@ -366,6 +366,8 @@ class RecordsJournal:
 
     def _arm(self) -> None:
         """See to it that lazy records are committed in time."""
+        if self._due is not None:  # whoever takes that away commits these as well
+            return
         with self._wake:
             if self._due is None:
                 self._due = time.monotonic() + LAZY_LIMIT

@@ -25,7 +25,10 @@ _ESCAPED: Final = re.compile(r"[\\\x00\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _KIND_BYTES: Final = {name: name.encode() for name in _KINDS}
+_PINNED: Final = Kind.PINNED
 _CHUNK: Final = 5000
+#: What each digest begins as: a copy takes two thirds of what a new one does.
+_BLAKE2B: Final = hashlib.blake2b(digest_size=len(START))
 #: What the constructor of a NamedTuple calls: to call it here halves its time.
 _new: Final[Callable[..., Record]] = tuple.__new__
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -67,7 +70,7 @@ def unpack_op(text: str) -> str:
 
 def pack_body(draft: Draft) -> bytes:
     """Give compact JSON in ASCII: valid UTF-8 even where a text holds a lone surrogate."""
-    body = dict(draft.body)
+    body = draft.body if type(draft.body) is dict else dict(draft.body)
     try:
         raw = _encode_fast(body)
         if raw.isascii() and _decode_fast(raw) == body:  # it makes null of NaN, text of a date
@@ -94,12 +97,13 @@ def chain(previous: bytes, row: RawRow) -> bytes:
 
 def chain_all(previous: bytes, rows: Iterable[RawRow]) -> bytes:
     """Give the running digest after these rows, of which nothing is made."""
-    pack, blake2b, join, kinds = _NUMBERS.pack, hashlib.blake2b, b"".join, _KIND_BYTES
+    pack, begin, join, kinds = _NUMBERS.pack, _BLAKE2B.copy, b"".join, _KIND_BYTES
     for seq, op_text, kind_text, ts, epoch, body in rows:
         op = op_text.encode()
         kind = kinds.get(kind_text) or kind_text.encode()
-        numbers = pack(seq, ts, epoch, len(op), len(kind))
-        previous = blake2b(join((previous, numbers, op, kind, body)), digest_size=16).digest()
+        hashed = begin()
+        hashed.update(join((previous, pack(seq, ts, epoch, len(op), len(kind)), op, kind, body)))
+        previous = hashed.digest()
     return previous
 
 
@@ -121,10 +125,10 @@ def answers(rows: Sequence[Row], drafts: Sequence[Draft], now: datetime) -> list
     """Give the records that rows are, of which the drafts are at hand: nothing is parsed."""
     when = now.astimezone(UTC)
     return [
-        Record(row.seq, draft.op, draft.kind, when, row.epoch, draft.body)
-        if draft.kind is not Kind.PINNED  # whose body has more than was asked for
+        _new(Record, (row[0], op, kind, when, row[4], body))
+        if kind is not _PINNED  # whose body has more than was asked for
         else records_of([row])[0]
-        for row, draft in zip(rows, drafts, strict=True)
+        for row, (op, kind, body) in zip(rows, drafts, strict=True)
     ]
 
 
@@ -160,6 +164,10 @@ def check_chain(rows: Sequence[Row]) -> None:
 
 def check_epochs(rows: Iterable[RawRow]) -> None:
     """Check that no epoch falls; raises `BadRow`."""
+    rows = list(rows)
+    epochs = [row[4] for row in rows]
+    if epochs == sorted(epochs):  # a sixth of the time of looking at one after the other
+        return
     before = 0
     for seq, _, _, _, epoch, _ in rows:
         if epoch < before:

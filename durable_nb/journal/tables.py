@@ -131,7 +131,8 @@ def _digests(
     begin: HeadState, rows: Sequence[RawRow], head: HeadState | None
 ) -> tuple[bytes, bytes]:
     """Give the running digest after these rows, and at the head's last record if it is there."""
-    rows = [row for row in rows if row[0] > begin.seq]
+    if rows and rows[0][0] <= begin.seq:  # a part: what was kept of before its pin
+        rows = [row for row in rows if row[0] > begin.seq]
     until = 0 if head is None else max(0, head.seq - begin.seq)
     if until > len(rows):
         return chain_all(begin.digest, rows), begin.digest

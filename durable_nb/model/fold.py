@@ -29,7 +29,7 @@ from durable_nb.model.unfolded import (
     begin,
     effect_of,
     effects_of,
-    first_of,
+    firsts_of,
     nowhere,
 )
 
@@ -39,6 +39,8 @@ ACCOUNT: Final = "account"
 OWN_FACETS: Final = (INPUT, RESULT, PRODUCED)
 #: What a person may decide about a change.
 _DECISIONS: Final = frozenset({Kind.KEPT, Kind.RERUN})
+#: Bound once: to look a member of an enum up takes as long as to compare it three times.
+_PINNED, _SIGNALLED = Kind.PINNED, Kind.SIGNALLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class Fold:
         """
         rest = unfolded or Unfolded()
         places = dict.values(rest.operations.places)
-        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *map(first_of, places)])))
+        fold = cls(_first_seqs=array("q", sorted([*retired_seqs, *firsts_of(places)])))
         fold.operations = rest.operations
         fold.operations.read, fold.operations.effects = read, effects_of(places)
         for op in rest.operations:
@@ -160,7 +162,7 @@ class Fold:
 
     def _with(self, records: Iterable[Record]) -> Fold:
         for record in records:
-            self._take(record)
+            self._take(record, self.operations.get(record.op))
         # added up once, and not moved from each record to the next
         bills = ((s.bill, s.id in self.containers) for s in self.operations.folded())
         self.spending = add_totals([*(c.totals for c in self.carried.values()), total_of(bills)])
@@ -181,23 +183,26 @@ class Fold:
 
     def apply(self, record: Record) -> OperationState | None:
         """Take one more record in; give the operation's new state, if it is about one."""
+        return self.moved(record)[1]
+
+    def moved(self, record: Record) -> tuple[OperationState | None, OperationState | None]:
+        """Do the same; give the operation's state before, and after it."""
         op, old = record.op, self.operations.get(record.op)
         if old is None and "/" in op and not is_retired(op, self.carried):
             self.spending = self.spent_above(op)
-        state = self._take(record)
+        state = self._take(record, old)
         bill = NO_BILL if old is None else old.bill
         if state is not None and state.bill is not bill:
             self.spending = self.spending.billed(bill, state.bill, container=op in self.containers)
-        return state
+        return old, state
 
-    def _take(self, record: Record) -> OperationState | None:
+    def _take(self, record: Record, state: OperationState | None) -> OperationState | None:
         """Take one more record in, without the total of what is spent."""
         seq, op, kind, self.updated, _, body = record
         self.last_seq = max(self.last_seq, seq)
         if op == RUN:
             self._apply_run(record)
             return None
-        state = self.operations.get(op)
         if state is None:
             if self.carried and is_retired(op, self.carried):
                 return None  # a late remark: the history has it
@@ -207,10 +212,10 @@ class Fold:
                 self._put_below(op)
         if kind in _DECISIONS and body.get("actor") != "policy":
             self._decide(record)
-        if kind is Kind.SIGNALLED and body.get("held"):
+        if kind is _SIGNALLED and body.get("held"):
             self.held.pop(str(body.get("name")), None)  # this wait has taken it
         state = self.operations[op] = state.apply(record)
-        if kind is Kind.PINNED and self._retires:
+        if kind is _PINNED and self._retires:
             self._retire(record)
         return state
 

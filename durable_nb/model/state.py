@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -174,17 +174,17 @@ class OperationState(NamedTuple):
         body, kind = record.body, record.kind
         new: list[Any] = list(self)
         new[_LAST_SEQ] = record.seq
-        if kind is Kind.ASKED:
+        if kind is _ASKED:
             new[_QUESTION] = body if body["changes"] else None
             new[_MOVED_SEQ] = record.seq if body["changes"] else self.moved_seq
-            return OperationState._make(new)
+            return _made(new)
         new[_BILL] = self.bill.after(record)
         if kind not in DECISIVE:
-            return OperationState._make(new)
+            return _made(new)
         new[_KIND], new[_LAST], new[_MOVED_SEQ], new[_QUESTION] = kind, body, record.seq, None
-        if kind is Kind.INTENDED:
+        if kind is _BEGUN:
             self._intended(record, new)
-            return OperationState._make(new)
+            return _made(new)
         if kind in ENDS:
             self._ended(record, new)
         if kind in _RESULTS:
@@ -193,7 +193,7 @@ class OperationState(NamedTuple):
             new[_BASIS] = body.get("basis") or self.last.get("basis") or self.intent
             if body.get("produced"):
                 new[_BASIS] = {**new[_BASIS], "produced": body["produced"]}
-        if kind is Kind.KEPT and is_about_result(body):
+        if kind is _KEPT and is_about_result(body):
             new[_DIFFERS] = new[_FORMER] = None
         if kind in _FAILURES:
             new[_FAILED] = True
@@ -201,7 +201,7 @@ class OperationState(NamedTuple):
                 new[_ERROR], new[_ENDED] = body["error"], record.ts
         if kind in _RENEWS:
             self._renewed(new)
-        return OperationState._make(new)
+        return _made(new)
 
     def _renewed(self, new: list[Any]) -> None:
         new[_GENERATION] = self.generation + 1
@@ -243,6 +243,15 @@ class OperationState(NamedTuple):
             new[_VOUCHED], new[_DIFFERS] = kind in _VOUCHED_BY, differs
             new[_FORMER] = self.former if differs else None
 
+
+def _made(fields: list[Any]) -> OperationState:
+    """Make a state of its fields; without the count of them that `_make` repeats."""
+    return _new(OperationState, fields)
+
+
+_new: Final[Callable[..., OperationState]] = tuple.__new__
+#: Bound once: to look a member of an enum up takes as long as to compare it three times.
+_ASKED, _BEGUN, _KEPT = Kind.ASKED, Kind.INTENDED, Kind.KEPT
 
 #: Where each field is: a state is made from a list, which is changed in place before that.
 (

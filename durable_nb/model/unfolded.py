@@ -70,6 +70,11 @@ def first_of(place: int) -> int:
     return place >> _FIRST
 
 
+def firsts_of(places: Iterable[int]) -> list[int]:
+    """Give the places of many intents."""
+    return [place >> _FIRST for place in places]
+
+
 def last_of(place: int) -> int:
     """Give the place of the result."""
     return (place >> _FIRST) + (place >> _EFFECT_BITS & _AFTER)
@@ -155,7 +160,7 @@ class Operations(dict[str, OperationState]):
     def folded(self) -> Iterator[OperationState]:
         """Give the states that are there: all that is not as plain as `Unfolded` says."""
         known = cast("_ValuesView[OperationState | int]", dict.values(self))
-        return (state for state in known if not isinstance(state, int))
+        return (state for state in known if state.__class__ is not int)  # type: ignore[misc]
 
     def place(self, op: str) -> int | None:
         """Give where the records of an operation are, if it is not folded; else `None`."""

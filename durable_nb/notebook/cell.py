@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from durable_nb import values
 from durable_nb.engine import validation
-from durable_nb.engine.block import Managed, held
+from durable_nb.engine.block import Block, Managed, held
 from durable_nb.engine.calls import check_step_name
 from durable_nb.engine.context import frame_of
 from durable_nb.engine.operation import Operation
@@ -206,6 +206,8 @@ class Cell(Managed):
         kind: type[BaseException] | None,
         error: BaseException | None,
         tb: TracebackType | None,
+        *,
+        block: Block | None = None,
     ) -> bool:
         __tracebackhide__ = True
         try:

@@ -92,6 +92,73 @@ def test_a_failed_batch_fails_every_caller_of_it_and_only_those(opened, draft, m
     assert journal.append([draft(9)])[0].seq == 2
 
 
+class Callers:
+    """Threads that have something committed; what a leader does while it waits is `meanwhile`."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.waits = 0
+        self.meanwhile = lambda: None
+        self.disk, self.threads = threading.Event(), []
+        self.group = Group(self.commit, lambda e: JournalUnwritable("r", str(e)), self.pause)
+
+    def commit(self, batch):
+        self.sizes.append(len(batch))
+        assert self.disk.wait(10)
+        for ticket in batch:
+            ticket.records = []
+
+    def pause(self, seconds):
+        self.waits += 1
+        self.meanwhile()
+
+    def arrive(self):
+        """Let one more come, while another leads."""
+        queued = len(self.group._queue)
+        self.threads.append(threading.Thread(target=self.group.submit, args=(Ticket(),)))
+        self.threads[-1].start()
+        deadline = time.monotonic() + 5
+        while len(self.group._queue) == queued and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def share(self, number):
+        """Let so many share a commit: they come during another one."""
+        leader = threading.Thread(target=self.group.submit, args=(Ticket(),))
+        leader.start()
+        for _ in range(number):
+            self.arrive()
+        self.disk.set()
+        for thread in [leader, *self.threads]:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert self.sizes == [1, number]
+        assert not self.waits, "nobody is waited for before a commit was shared"
+
+
+def test_who_has_shared_a_commit_is_waited_for_as_long_as_somebody_comes():
+    """Of those that go on together the first is back at once: it does not commit alone."""
+    callers = Callers()
+    callers.share(5)
+    left = iter(range(3))  # of four others, three come again
+    callers.meanwhile = lambda: callers.arrive() if next(left, None) is not None else None
+    callers.group.submit(Ticket())
+    assert callers.sizes == [1, 5, 4]
+    assert callers.waits == 4
+    left = iter(range(9))
+    callers.group.submit(Ticket())
+    assert callers.sizes[3:] == [4], "it goes on once all are there"
+
+
+def test_a_caller_that_is_alone_soon_waits_for_nobody():
+    """Each commit that comes out alone counts on one caller less; a single one never waits."""
+    callers = Callers()
+    callers.share(5)
+    for _ in range(10):
+        callers.group.submit(Ticket())
+    assert callers.sizes[2:] == [1] * 10
+    assert callers.waits == 4
+
+
 @pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt(), SystemExit(1)])
 def test_a_leader_that_dies_answers_its_batch_and_passes_the_lead_on(error):
     """No error of a leader, of whatever kind, leaves a caller waiting."""
