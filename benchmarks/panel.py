@@ -45,6 +45,12 @@ import os
 os.environ['DURABLE_STORE'] = 'store'
 import durable_nb as dnb
 run = dnb.open_run('long')"""
+#: Else a page that is loaded has got the panel that there was before the cell is run.
+_FORGET: Final = """\
+from durable_nb.notebook.panel import panel
+for shown in panel._panels.values():
+    shown.close()
+panel._panels.clear()"""
 
 #: Waits in the page, frame by frame, until something is true; then until it is painted.
 _UNTIL: Final = """async (true_) => {
@@ -62,7 +68,7 @@ def main() -> int:
     """Measure and tell."""
     asked = parser(__doc__, number=20_000, rounds=5).parse_args()
     doubts = 2 * asked.rounds + 2
-    cells = [_OPEN.format(work=asked.n - doubts, doubts=doubts), "run.panel()", _AGAIN]
+    cells = [_OPEN.format(work=asked.n - doubts, doubts=doubts), "run.panel()", _AGAIN, _FORGET]
     with lab(cells) as page:
         to_stderr(f"making a run of {asked.n:,} operations")
         page.run_to_end(0, 900)
@@ -74,6 +80,7 @@ def _measured(page: Page, rounds: int) -> list[Row]:
     painted, sizes = [], []
     for n in range(rounds):  # each time in a page that knows nothing of the panel
         if n:
+            page.run_to_end(3, 120)
             page.load()
             page.page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
         seconds, size = _shown(page)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -427,14 +427,15 @@ def status_view(run: Operated, kept: Kept | None = None) -> StatusView:
 
 
 def counted(
-    found: Sequence[tuple[str, str]], expected: Sequence[str], retired: Retired
+    found: Iterable[tuple[str, str]], expected: Sequence[str], retired: Retired
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Count operations, given as name and outcome; and name what was announced and not begun."""
     counts = {str(outcome): retired.counts.get(str(outcome), 0) for outcome in Outcome}
-    for _, outcome in found:
+    begun = set()
+    for name, outcome in found:
         counts[outcome] += 1
-    reached = {name for name, _ in found}
-    waiting = tuple(name for name in expected if name not in reached)
+        begun.add(name)
+    waiting = tuple(name for name in expected if name not in begun)
     counts[Outcome.INCOMPLETE] += len(waiting)
     return counts, waiting
 
@@ -473,7 +474,7 @@ def assemble(
     **facts: Any,
 ) -> StatusView:
     """Make the view of a run from its operations, wherever they were read."""
-    counts, waiting = counted([(v.name, v.outcome) for v in views], expected, retired)
+    counts, waiting = counted(((v.name, v.outcome) for v in views), expected, retired)
     not_begun = "expected, not begun"
     rows = tree(views, retired) + [
         StatusRow(0, SIGNS[Outcome.INCOMPLETE], "incomplete", None, name, not_begun)

@@ -35,7 +35,7 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
         "run": plain(status.run),
         "state": state(status),
         "counts": dict(status.counts),
-        "running": sum(view.live for view in status.views),
+        "running": sum(row.view is not None and row.view.live for row in status.rows),
         "spending": spending(status),
         "budget": plain(status.budget),
         "saved": saved(status),
@@ -70,7 +70,7 @@ def state(status: StatusView) -> str:
     """Say in a word or two how the run stands now, for whoever has to do something about it."""
     if status.paused:
         return "paused"
-    if status.held_by and any(view.live for view in status.views):
+    if status.held_by and any(row.view is not None and row.view.live for row in status.rows):
         return "running"
     return "waits for you" if status.questions else status.status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from durable_nb.engine.usage import outside_text
@@ -104,12 +104,18 @@ def detail_of(
     }
 
 
-def like(status: StatusView, view: OperationView) -> OperationView | None:
-    """Find what an operation without a result may look like: the last of its name that has one."""
-    if view.outcome == Outcome.COMPLETED:
-        return None
-    there = (v for v in reversed(status.views) if v.name == view.name and v.result_preview)
-    return next((v for v in there if v.outcome == Outcome.COMPLETED), None)
+def detailed(status: StatusView, views: Iterable[OperationView]) -> Iterator[dict[str, Any]]:
+    """Give all that is shown of some operations of a run, with what others have returned."""
+    views = list(views)
+    names = {view.name for view in views if view.outcome != Outcome.COMPLETED}
+    like: dict[str, OperationView] = {}  # the last of each name that has a result
+    for row in status.rows if names else ():
+        view = row.view
+        if view is not None and view.name in names and view.outcome == Outcome.COMPLETED:
+            like[view.name] = view
+    for view in views:
+        other = None if view.outcome == Outcome.COMPLETED else like.get(view.name)
+        yield detail_of(view, status.checkable, other)
 
 
 def details_of(status: StatusView) -> dict[str, dict[str, Any]]:
@@ -122,8 +128,7 @@ def details_of(status: StatusView) -> dict[str, dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     left = _SIZE
-    for view in _at_hand(status):
-        detail = detail_of(view, status.checkable, like(status, view))
+    for detail in detailed(status, _at_hand(status)):
         left -= 0 if detail["id"] in found else len(json.dumps(detail))
         if left < 0 and found:
             break

@@ -147,7 +147,7 @@ class Panel:
         view = model.view_of(status, op)
         if view is None:
             raise OperationMissing(op)
-        return model.detail_of(view, status.checkable, model.like(status, view))
+        return next(model.detailed(status, [view]))
 
     # -- to the front end -----------------------------------------------------------------
 

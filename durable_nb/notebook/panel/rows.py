@@ -159,11 +159,9 @@ class Sent:
             key = f"?{listed.label}" if listed.view is None else listed.view.id
             known = self._made.get(key)
             if known is None or (known[0] is not listed and known[0] != listed):
-                row = row_of(listed)
-            else:
-                row = known[1]
-            made[key] = (listed, row)
-            rows[row.id] = row
+                known = (listed, row_of(listed))
+            made[key] = known  # the same pair: thousands of new ones a second are work to collect
+            rows[known[1].id] = known[1]
         self._made = made
         self._real = {row.id: key for key, (_, row) in made.items() if row.id != key}
         return rows
