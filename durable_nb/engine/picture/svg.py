@@ -28,6 +28,8 @@ _LANE: Final = 8.0
 _BAR: Final = 11.0
 #: Pixels that a bar in doubt has at least: it is never overlooked.
 _STRIKING: Final = 7.0
+#: Characters of the end of a label that are to be seen in any case.
+_TAIL: Final = 8
 #: Pixels of a verdict's sign; those that are nearer to each other are drawn as one.
 _SIGN: Final = 5.0
 
@@ -96,6 +98,7 @@ def svg_of(timeline: Timeline, *, within: bool = False) -> str:
         *_axis(sheet),
         *_rows(sheet),
         *_lengths(sheet),
+        *_names(sheet),
         *_kills(sheet),
         *_verdicts(sheet),
         *key,
@@ -161,9 +164,20 @@ def _bands(sheet: Sheet) -> Iterator[str]:
                 f'<rect class="replay" x="{left:.1f}" y="{y:g}" width="{until:.1f}" '
                 f'height="{height:g}">{title}</rect>'
             )
-        label = _fitting(f"kernel {band.number}", _restored(band), wide - 16)
+
+
+def _names(sheet: Sheet) -> Iterator[str]:
+    """Name the kernels, over what is drawn, and beside where time is cut short."""
+    for band in sheet.timeline.bands:
+        left, right = sheet.scale.x(band.begin), sheet.scale.x(band.end)
+        for piece in sheet.scale.idle:
+            if piece.left <= left < piece.right < right:
+                left = piece.right
+        room = max(2.0, right - left) - 16
+        label = _fitting(f"kernel {band.number}", _restored(band), room)
         if label:
-            yield f'<text x="{left + 4:.1f}" y="{y + 13:g}">{shown(label)}{title}</text>'
+            title = _title(band_text(band))
+            yield f'<text x="{left + 4:.1f}" y="{_TOP - 9:g}">{shown(label)}{title}</text>'
 
 
 def _fitting(name: str, more: str, room: float) -> str:
@@ -275,7 +289,7 @@ def _rows(sheet: Sheet) -> Iterator[str]:
         sign = "? " if "unknown" in row.looks else ""
         x = 12 + 12 * min(row.depth, 6)
         room = LABELS - x - 10 - width_of(several + sign, 11)
-        label = f"{fitted(row.label, 11.4, room)}{several}"
+        label = f"{fitted(row.label, 11.4, room, tail=_TAIL)}{several}"
         whole = _title(f"{row.label}{several}" if several else row.op)
         mark = f'<tspan class="q">{sign}</tspan>' if sign else ""
         yield (

@@ -27,13 +27,18 @@ def width_of(text: str, size: float) -> float:
     return size * _WIDE * sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def fitted(text: str, size: float, room: float) -> str:
-    """Cut a text to the room that it has, with an ellipsis; "" where there is none for that."""
+def fitted(text: str, size: float, room: float, *, tail: int = 0) -> str:
+    """Cut a text to the room that it has, with an ellipsis; "" where there is none for that.
+
+    So many characters of its end stay, for keys often differ only there.
+    """
     if width_of(text, size) <= room:
         return text
-    while text and width_of(f"{text}…", size) > room:
+    end = f"…{text[-tail:]}" if tail else "…"
+    text = text[:-tail] if tail else text
+    while text and width_of(f"{text}{end}", size) > room:
         text = text[:-1]
-    return f"{text}…" if text else ""
+    return f"{text}{end}" if text else ""
 
 
 def tag_of(shown: object) -> str:

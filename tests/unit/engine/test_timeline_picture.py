@@ -19,7 +19,7 @@ from durable_nb.engine.picture.rows import (
     rows_of,
 )
 from durable_nb.engine.picture.scale import clock, scale_of, span
-from durable_nb.engine.picture.svg import LABELS, line_of, svg_of
+from durable_nb.engine.picture.svg import LABELS, WIDTH, line_of, svg_of
 from durable_nb.engine.picture.text import anchor, fitted, shown, tag_of, width_of
 from durable_nb.engine.picture.timeline import TimelinePicture
 from durable_nb.model.outcomes import Kind
@@ -357,7 +357,20 @@ def test_a_text_fits_or_ends_with_an_ellipsis():
     told = Told().open().step(f"{'n' * 300}#1", 0, 1).close()
     (label,) = [t for t in drawn(told.timeline()).iter(f"{SVG}text") if t.get("class") == "m"]
     assert 100 < width_of(label.text, 11) <= LABELS - float(label.get("x"))
-    assert label.text.endswith("…")
+    assert label.text.endswith("…nnnnnn#1")  # keys often differ only at their end
+    assert fitted("charge[a-name@example.com]#1", 11, 120, tail=8) == "charge[a-…e.com]#1"
+
+
+def test_a_kernel_is_named_where_its_name_can_be_read():
+    """Not in the stretch that is cut short, where it was opened long before it did something."""
+    told = Told().open().step("a#1", 0, 20).close().at(4_000).open().step("b#1", 40_000, 40_060)
+    timeline = told.close().timeline()
+    root = drawn(timeline)
+    (gap,) = [piece for piece in scale_of(timeline, LABELS, WIDTH - 22).idle if piece.end > 30_000]
+    (name,) = [t for t in root.iter(f"{SVG}text") if (t.text or "").startswith("kernel 2")]
+    assert float(name.get("x")) > gap.right
+    order = [e for e in root.iter() if e is name or e.get("class") == "idle"]
+    assert order[-1] is name, "what hatches is drawn before"
 
 
 def test_a_bar_leads_to_its_operation():
