@@ -314,8 +314,7 @@ def variables() -> Mapping[str, str]:
 def subshells() -> str:
     """Give JupyterLab's setting of where a click is answered while a cell runs.
 
-    As it comes, ipykernel 7.4 answers it in the thread that has last published, which may be
-    the cell's own or another: at the cell's end, or at once. "disabled": at its end.
+    As it comes: at once, beside the cell. "disabled", as older ones: when the cell has ended.
     """
     return "perCommTarget"
 

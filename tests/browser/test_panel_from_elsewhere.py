@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from playwright.sync_api import expect
 
 OWNER = [
@@ -114,6 +115,7 @@ def test_a_second_notebook_pauses_a_live_run_and_lets_it_go_on(notebook):
     watcher.shot("2-goes-on")
 
 
+@pytest.mark.parametrize("front", ["lab", "notebook"])
 def test_the_pause_button_stops_the_cell_that_blocks_the_kernel(notebook):
     """As JupyterLab comes, a click is answered beside the cell; it stops before its next step."""
     opening = OWNER[0].replace("refund-17", "refund-20")

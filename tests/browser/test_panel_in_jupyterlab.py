@@ -133,37 +133,6 @@ def test_an_invalidation_shows_its_cascade_first_and_asks_what_becomes_of_the_ef
     assert nb.lines() == ["A-17 4250"] * 2
 
 
-def test_a_run_is_forked_from_where_a_person_looks(notebook):
-    """By keyboard and click: a taken name is refused where it is typed, and the rest is said."""
-    steps = STEPS.replace("dying = not", "dying = False and not")
-    taken = f"{LOAD}\nother = dnb.open_run('refund-17-fork')\nother.close()"
-    open_it = "fork = dnb.open_run('what-if')"
-    nb = notebook("forked", [taken, steps, WORK, REPORT, "run.panel()", open_it])
-    for cell in range(5):
-        nb.run_cell(cell)
-        nb.settle()
-    panel = nb.panel()
-    row(nb, "report#1").click()
-    panel.locator(".dnb-fork-ask").click()
-    name = panel.locator(".dnb-new-name")
-    expect(name).to_be_focused()
-    expect(name).to_have_value("refund-17-fork")
-    panel.locator(".dnb-fork-do").click()
-    expect(panel.locator(".dnb-message")).to_contain_text("there is a run 'refund-17-fork'")
-    name.fill("what-if")
-    panel.locator(".dnb-fork .dnb-reason").fill("a kinder letter")
-    name.press("Enter")
-    expect(panel.locator(".dnb-message")).to_contain_text("run what-if is a fork of refund-17")
-    expect(panel.locator(".dnb-forked")).to_contain_text('run = dnb.open_run("what-if")')
-    panel.locator(".dnb-forked").scroll_into_view_if_needed()
-    nb.shot("1-said")
-    nb.run_cell(5)
-    nb.settle()
-    said = "a fork of refund-17 at report#1: 2 completed, 0 incomplete, 0 unknown"
-    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text(said)
-    assert nb.lines() == ["A-17 4250"]
-
-
 CHARGE = """\
 import asyncio, time
 @dnb.step
