@@ -69,6 +69,9 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     nb.page.keyboard.press("Enter")
     expect(panel.locator(".dnb-message")).to_contain_text("confirmed")
     expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs")
+    static = nb.page.locator(".durable-nb-runs details")  # which says so, too, where it is saved
+    expect(static).not_to_contain_text("confirm or deny")
+    assert not static.evaluate("(made) => made.open")
     assert in_command_mode(nb)
     nb.shot("2-settled")
 
@@ -84,6 +87,8 @@ def test_it_can_be_read_in_the_dark_in_a_narrow_window_and_in_a_page_loaded_anew
     nb.theme("JupyterLab Dark")
     runs, static = nb.page.locator(".dnb-runs"), nb.page.locator(".durable-nb-runs")
     expect(runs.locator("tbody tr")).to_have_count(2)
+    expect(static.locator("details")).not_to_have_attribute("open", "")
+    static.locator("summary").click()
     runs.scroll_into_view_if_needed()
     for shown in (runs, static):
         found = shown.evaluate(POOR, ENOUGH)

@@ -9,9 +9,9 @@ const WORDS = ["completed", "incomplete", "unknown"];
 const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
 const SOURCES = { ran: "ran now", record: "from record" };
 
-// Where a result is from. What this kernel has not come to is on record, or was only begun.
+// Where a result is from. What this kernel has not come to is on record, or has only begun.
 const sourceOf = (row) =>
-  SOURCES[row.source] ?? (row.outcome === "completed" ? "on record" : row.live ? "" : "begun before");
+  SOURCES[row.source] ?? (row.outcome === "completed" ? "on record" : row.live ? "" : "no result");
 const TAIL = 8; // so much of the end is always to be seen
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
 
@@ -111,6 +111,48 @@ function sync(parent, nodes) {
   for (const node of nodes) {
     if (node === at) at = at.nextSibling;
     else parent.insertBefore(node, at);
+  }
+}
+
+// Whether the kernel is gone, as the front end marks it.
+const isCutOff = (root) => Boolean(root.closest(".jupyter-widgets-disconnected"));
+
+// The static table above a live one says the same to whoever has no kernel: while the live one
+// lives, it is folded. It is shown anew where something has changed; what a person has opened stays.
+class Above {
+  constructor(root) {
+    this.root = root;
+    this.seen = new WeakSet(); // tables that were folded or left open, and outputs that are watched
+    this.open = false;
+    this.renewed = new MutationObserver(() => this.look());
+  }
+
+  look() {
+    const beside = this.root.closest(".jp-OutputArea")?.children ?? [];
+    for (const output of beside) {
+      if (this.seen.has(output) || output.contains(this.root)) continue;
+      this.seen.add(output);
+      this.renewed.observe(output, { childList: true, subtree: true });
+    }
+    for (const made of this.tables()) {
+      if (this.seen.has(made)) continue;
+      this.seen.add(made);
+      made.open = this.open;
+      made.addEventListener("toggle", () => (this.open = made.open));
+    }
+  }
+
+  tables() {
+    return this.root.closest(".jp-OutputArea")?.querySelectorAll("details.durable-nb-static") ?? [];
+  }
+
+  unfold(open) {
+    this.open = open;
+    for (const made of this.tables()) made.open = open;
+  }
+
+  close() {
+    this.renewed.disconnect();
   }
 }
 

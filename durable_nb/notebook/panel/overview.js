@@ -120,6 +120,18 @@ export default {
     const names = ["rows", "chosen", "message", "store"].map((name) => `change:${name}`).join(" ");
     model.on(names, draw);
     draw();
-    return () => model.off(names, draw);
+    const above = new Above(root);
+    let gone = false;
+    const tick = () => {
+      above.look();
+      if (gone !== isCutOff(root)) above.unfold((gone = !gone));
+    };
+    requestAnimationFrame(tick);
+    const timer = setInterval(tick, 1000);
+    return () => {
+      clearInterval(timer);
+      above.close();
+      model.off(names, draw);
+    };
   },
 };

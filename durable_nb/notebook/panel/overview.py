@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from durable_nb.notebook.display import INSET
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import texts
 from durable_nb.notebook.panel.panel import panel_of
+from durable_nb.notebook.panel.saved import Saved
 
 #: Seconds between two looks at the store, or so many times what the last look took.
 LOOK_S: Final = 2.0
@@ -53,10 +55,12 @@ class Runs:
     ----------
     widget : ipywidgets.VBox
         The table, and below it the panel of the run that was chosen.
+    saved : Saved
+        The static table above it, where it was last shown.
     """
 
     def __init__(self, store: Store) -> None:
-        self.store, self.table = store, Table()
+        self.store, self.table, self.saved = store, Table(), Saved()
         self.widget = ipywidgets.VBox([self.table])
         self._watcher: threading.Thread | None = None
         self.table.on_msg(self._on_message)
@@ -88,7 +92,9 @@ class Runs:
             time.sleep(pause)
             began = time.monotonic()
             try:
-                self.refresh()
+                found = self.refresh()
+                if found is not None:
+                    self.saved.renew(found, partial(Static, found))
             except Exception:  # no way to the front end
                 return
             pause = max(LOOK_S, _REST * (time.monotonic() - began))
@@ -155,7 +161,8 @@ class Static:
         return (
             f'<div class="durable-nb-runs" style="{INSET}" role="status">'
             f"<b>runs in {escape(self._found.store)}</b>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            '<details class="durable-nb-static" open><summary>as saved with the notebook</summary>'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></details></div>"
         )
 
     def __repr__(self) -> str:
@@ -169,12 +176,14 @@ _shown: Final[dict[Store, Runs]] = {}
 def show_runs(store: Store) -> None:
     """Show the runs: a static table that outlives the kernel, and below it the live one."""
     found = overview(store)
-    display(Static(found))  # type: ignore[no-untyped-call]
+    runs = _shown.get(store)
+    saved = Saved() if runs is None else runs.saved
+    saved.show(Static(found), found)
     if getattr(current_shell(), "kernel", None) is None:
         return
-    runs = _shown.get(store)
     if runs is None:
         runs = _shown[store] = Runs(store)
+    runs.saved = saved
     runs.refresh()
     bundle = dict(runs.widget._repr_mimebundle_())
     bundle["text/plain"] = "the live list of these runs"

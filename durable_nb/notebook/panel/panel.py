@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -18,13 +19,15 @@ from IPython.display import display
 from durable_nb.engine.views import StatusView
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Place
+from durable_nb.model.bases import DurableSignal
 from durable_nb.model.errors import DurableError, OperationMissing
+from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
 from durable_nb.notebook.panel.actions import Answer, act
 from durable_nb.notebook.panel.header import header_of
 from durable_nb.notebook.panel.rows import Sent
-from durable_nb.notebook.panel.static import Static
+from durable_nb.notebook.panel.saved import Saved
 from durable_nb.notebook.panel.texts import plain
 
 #: Seconds between two looks at the run, and between two signs of life for the front end.
@@ -36,6 +39,8 @@ _REST: Final = 20
 _REMEMBERED: Final = 200
 #: After so many failed looks in a row the watcher ends; `%durable panel` starts it again.
 _GIVE_UP: Final = 10
+#: Operations up to which the timeline is drawn as well; `run.timeline()` draws any run.
+_DRAWN: Final = 5_000
 _HERE: Final = Path(__file__).parent
 #: The front end's files, in the order in which they are put together: no bundler is needed.
 _MODULES: Final = ("dom.js", "store.js", "header.js", "rows.js", "detail.js", "table.js")
@@ -77,8 +82,8 @@ class Panel:
         The table; what happens in it comes here.
     widget : ipywidgets.VBox
         The container, for a notebook to show or to put into a layout of its own.
-    static : Static
-        The static table above it.
+    saved : Saved
+        The static table above it, where it was last shown.
     """
 
     def __init__(self, run: Watched) -> None:
@@ -89,7 +94,7 @@ class Panel:
         self.table.whole = self._sent.whole
         self._resend = False  # whether a view may have come too late for a patch
         self.widget = ipywidgets.VBox([self.table])
-        self.static = Static()  # above it, where it was last shown
+        self.saved = Saved()
         self._lock = threading.RLock()
         self._shown: object = None
         self._broken = False
@@ -239,7 +244,7 @@ class Panel:
                         took, rested = time.thread_time() - looked, time.monotonic()
                     finally:
                         self._lock.release()
-                self.static.renew(self.run)
+                self.saved.renew(self.run.stamp(), lambda: _shown(self.run))
                 failures = 0
             except DurableError as problem:  # such as a database that is away: it is back some day
                 self._fall_behind(problem)
@@ -273,6 +278,16 @@ def _answer_beside_cells(comm: Any) -> None:
         comm._reply_subshell_for = lambda _data, chosen: chosen
 
 
+def _shown(run: Watched) -> Shown:
+    """Make the static table, with the timeline of what is not too long for it."""
+    status = run.status_view()
+    drawn = None
+    if len(status.rows) <= _DRAWN:
+        with contextlib.suppress(Exception, DurableSignal):  # such as that it is another's now
+            drawn = run.timeline(published=True).data
+    return Shown(status, drawn)
+
+
 #: The panel of each run that this kernel has shown, by its place: one a run, however often shown.
 _panels: Final[dict[Place, Panel]] = {}
 
@@ -294,13 +309,14 @@ def show(run: Watched) -> None:
         Whoever holds it. Shown again, it is the same widget in another place.
     """
     known = _panels.get(run.place)  # which looks only for what has changed
-    run, static = (run, Static()) if known is None else (known.run, known.static)
-    static.show(run, run.status_view())
+    run, saved = (run, Saved()) if known is None else (known.run, known.saved)
+    stamp = run.stamp()
+    saved.show(_shown(run), stamp)
     if getattr(current_shell(), "kernel", None) is None:
         return
     try:
         panel = panel_of(run)
-        panel.static = static
+        panel.saved = saved
         panel.table.message = {}  # what was said of an earlier doubt is said
         panel.refresh()
         panel.expect_view()

@@ -24,9 +24,6 @@ class View {
     this.header = new Header(this);
     this.loss = make("div", "dnb-loss");
     this.loss.hidden = true;
-    this.folded = new WeakSet(); // static tables that were seen already, and outputs that are watched
-    this.unfolded = false; // whether a person has opened it
-    this.renewed = new MutationObserver(this.guard(() => this.fold()));
     this.saidAt = 0;
     this.staleLine = make("div", "dnb-stale-line");
     this.staleLine.setAttribute("role", "alert");
@@ -37,6 +34,7 @@ class View {
       "div", "dnb-panel", ...this.header.parts, this.loss, this.filters(), this.grid.frame,
       this.staleLine, this.messageLine, this.detail.box,
     );
+    this.above = new Above(this.root);
     this.root.setAttribute("role", "region");
     quiet(this.root);
     this.root.addEventListener("keydown", this.guard((event) => this.shortcut(event)));
@@ -74,12 +72,12 @@ class View {
     this.model.on("change:queued", queued);
     const timer = setInterval(this.guard(() => this.tick()), 1000);
     this.guard(() => (this.drawHeader(), this.takeRows(), this.takePatch(), this.drawMessage()))();
-    requestAnimationFrame(this.guard(() => this.fold()));
+    requestAnimationFrame(this.guard(() => this.above.look()));
     return () => {
       clearInterval(timer);
       clearTimeout(this.still);
       this.grid.close();
-      this.renewed.disconnect();
+      this.above.close();
       this.model.off("change:queued", queued);
       offs.forEach((off) => off());
     };
@@ -93,10 +91,10 @@ class View {
   }
 
   tick() {
-    const gone = Boolean(this.root.closest(".jupyter-widgets-disconnected"));
+    const gone = isCutOff(this.root);
     const silent = performance.now() - this.lastSign > STALE_MS;
     if ((gone || silent) && (!this.stale || gone !== this.gone)) this.setStale(true, gone);
-    this.fold();
+    this.above.look();
     if (!this.stale) this.header.tick((performance.now() - this.headerAt) / 1000);
   }
 
@@ -106,29 +104,8 @@ class View {
     const live = this.store.rows.filter((row) => row.live).map((row) => row.id);
     const cut = `Under way then, and perhaps done: ${live.slice(0, 5).join(", ")}${live.length > 5 ? ", ..." : ""}.`;
     put(this.staleLine, stale ? [gone ? GONE : SILENT, ...(live.length ? [cut] : []), AGAIN].join(" ") : "");
-    for (const made of this.statics()) made.open = stale;
+    this.above.unfold(stale);
     this.drawQueued();
-  }
-
-  // The static table above says the same to whoever has no kernel: while this one lives, folded.
-  // It is shown anew where the run has changed; whoever has opened it keeps it open.
-  fold() {
-    const beside = this.root.closest(".jp-OutputArea")?.children ?? [];
-    for (const output of beside) {
-      if (this.folded.has(output) || output.contains(this.root)) continue;
-      this.folded.add(output);
-      this.renewed.observe(output, { childList: true, subtree: true });
-    }
-    for (const made of this.statics()) {
-      if (this.folded.has(made)) continue;
-      this.folded.add(made);
-      made.open = this.stale || this.unfolded;
-      made.addEventListener("toggle", () => (this.unfolded = made.open));
-    }
-  }
-
-  statics() {
-    return this.root.closest(".jp-OutputArea")?.querySelectorAll("details.durable-nb-static") ?? [];
   }
 
   ask(action, op, more = {}) {
