@@ -118,7 +118,7 @@ def test_a_second_notebook_pauses_a_live_run_and_lets_it_go_on(notebook):
 @pytest.mark.parametrize("front", ["lab", "notebook"])
 def test_the_pause_button_stops_the_cell_that_blocks_the_kernel(notebook):
     """As JupyterLab comes, a click is answered beside the cell; it stops before its next step."""
-    opening = OWNER[0].replace("refund-17", "refund-20")
+    opening = OWNER[0].replace("refund-17", "refund-20").replace("../shared-store", "store")
     nb = notebook("brake", [opening, "run.panel()", WORKER])
     for cell in (0, 1):
         nb.run_cell(cell)

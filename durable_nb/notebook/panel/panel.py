@@ -272,10 +272,19 @@ def _answer_beside_cells(comm: Any) -> None:
 
     Pausing is for a cell that is at work. JupyterLab sends clicks to a subshell where a kernel
     has any (JEP 91). ipykernel 7.4 hands them on to whoever has last published instead, and what
-    the watcher publishes counts as the cell's: then a click waits until the cell has ended.
+    the watcher publishes counts as the cell's: then a click waits until the cell has ended. So
+    does one for a subshell that is gone, as after a page was loaded anew: it would get lost.
     """
+    kernel: Any = getattr(current_shell(), "kernel", None)
+
+    def chosen(_data: Any, subshell: str | None) -> str | None:
+        with contextlib.suppress(AttributeError):  # a kernel that keeps them elsewhere
+            there = kernel.shell_channel_thread.manager.list_subshell()
+            return subshell if subshell in there else None
+        return None
+
     if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda _data, chosen: chosen
+        comm._reply_subshell_for = chosen
 
 
 def _shown(run: Watched) -> Shown:
