@@ -254,7 +254,10 @@ def test_only_the_servers_clock_counts(store, place, opened, monkeypatch):
 
 @pytest.mark.slow
 def test_200_orphans_are_taken_once_each(cluster, tmp_path: Path):
-    """Two processes race for all of them from one list: no run has two owners."""
+    """Two processes race for all of them from one list: no run has two owners.
+
+    Both live until both are through: what a process that has ended held is an orphan again.
+    """
     from durable_nb.journal.postgres import prepare
 
     url = cluster.new_database()
@@ -272,7 +275,7 @@ def test_200_orphans_are_taken_once_each(cluster, tmp_path: Path):
             "FROM durable_nb.runs"
         )
     code = """
-import json, os, sys
+import glob, json, os, sys, time
 from durable_nb.journal import OwnerInfo
 from durable_nb.journal.postgres import *
 from durable_nb.model.errors import RunHeld
@@ -287,6 +290,9 @@ for name in names:
         taken.append((name, PostgresLease.acquire(server, run=name, who=OwnerInfo.here(), wait=0).epoch))
     except RunHeld:
         pass
+open(f"{sys.argv[2]}-{os.getpid()}", "w").close()
+while len(glob.glob(f"{sys.argv[2]}-*")) < 2:
+    time.sleep(0.01)
 print(json.dumps({"taken": taken}), flush=True)
 """
     program = tmp_path / "program.py"
