@@ -272,10 +272,20 @@ class Notebook:
         wait_until(lambda: not alive(pid), "the kernel's end")
 
     def restart(self) -> None:
-        """Restart the kernel from the page, as a person does, with the question answered."""
+        """Restart the kernel from the page, as a person does, with the question answered.
+
+        After a kill the server restarts it as well; of two at once none may come through, and a
+        person asks again.
+        """
+        from playwright.sync_api import TimeoutError as NotReady
+
         self.page.evaluate(f"() => {{ {KERNEL}.restart(); }}")
         self.page.wait_for_timeout(1000)
-        self.page.wait_for_function(READY, timeout=60_000)
+        try:
+            self.page.wait_for_function(READY, timeout=20_000)
+        except NotReady:
+            self.page.evaluate(f"() => {{ {KERNEL}.restart(); }}")
+            self.page.wait_for_function(READY, timeout=40_000)
 
     def panel(self) -> Any:
         """Give the last panel on the page."""
@@ -325,15 +335,28 @@ def front() -> str:
     return "lab"
 
 
-@pytest.fixture(scope="module")
-def lab(
-    tmp_path_factory: pytest.TempPathFactory, variables: Mapping[str, str], subshells: str
-) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"), variables, subshells)
+@pytest.fixture(scope="session")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab]]:
+    """Start a server for each of its settings, once a worker: each takes seconds."""
+    running: dict[tuple[object, ...], Lab] = {}
+
+    def lab_of(variables: Mapping[str, str], subshells: str) -> Lab:
+        settings = (*sorted(variables.items()), subshells)
+        if settings not in running:
+            running[settings] = Lab(tmp_path_factory.mktemp("lab"), variables, subshells)
+        return running[settings]
+
     try:
-        yield lab
+        yield lab_of
     finally:
-        lab.stop()
+        for lab in running.values():
+            lab.stop()
+
+
+@pytest.fixture(scope="module")
+def lab(labs: Callable[..., Lab], variables: Mapping[str, str], subshells: str) -> Lab:
+    """Give the server of a module's settings; each test has a folder of its own in it."""
+    return labs(variables, subshells)
 
 
 @pytest.fixture(scope="module")
