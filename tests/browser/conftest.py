@@ -199,7 +199,7 @@ class Notebook:
 
     def settle(self, seconds: float = 60) -> None:
         """Wait until no cell runs or waits."""
-        self.page.wait_for_timeout(300)
+        self.page.wait_for_timeout(100)
         self.page.wait_for_function(
             f"""() => {{
                 const k = {KERNEL};

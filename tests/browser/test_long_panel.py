@@ -31,7 +31,7 @@ def pay(n):
     begun.wait()
     raise TimeoutError('no answer')
 run = dnb.open_run('long')
-run.map(work, range({MANY - DOUBTS}), key=str)
+run.map(run.step('work', effect='none')(work), range({MANY - DOUBTS}), key=str)
 try:
     run.map(pay, range({DOUBTS}), key=str)
 except BaseException as stop:

@@ -189,6 +189,34 @@ def test_case_76_and_77_however_often_and_whenever_it_is_clicked_there_is_one_ve
     assert nb.lines() == ["charged"] * 3
 
 
+LOSE = """\
+from durable_nb.engine.watched import Watched
+from durable_nb.notebook.panel.panel import panel_of
+panel, lost = panel_of(Watched(run.place)), []
+handle = panel._handle
+def lossy(click):
+    if click['action'] == 'confirm' and not lost:
+        lost.append(click)
+    else:
+        handle(click)
+panel._handle = lossy"""
+
+
+def test_a_click_that_gets_lost_is_sent_again(notebook):
+    """And counts once: what comes a second time is answered once."""
+    nb = notebook("lost", [LOAD, CHARGE, "charge()", LOSE, "print('lost', len(lost))", VERDICTS])
+    for cell in range(4):
+        nb.run_cell(cell)
+        nb.settle()
+    confirm(nb, clicks=1)
+    expect(row(nb, "charge#1")).to_contain_text("completed")
+    for cell in (4, 5):
+        nb.run_cell(cell)
+        nb.settle()
+    expect(nb.page.locator(".jp-OutputArea").nth(4)).to_contain_text("lost 1")
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("verdicts: 1 0")
+
+
 PAIR = """\
 def send(n):
     pathlib.Path('started', str(n)).touch()

@@ -3,6 +3,7 @@
 
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
+const AGAIN_MS = 5000; // until what was not answered is sent again for the first time
 const SAID_MS = 4000; // what has changed by then is not what the action itself did
 const PASSIVE = new Set(["history", "dependants", "detail", "why"]); // these change nothing
 
@@ -10,6 +11,7 @@ class View {
   constructor(model, root) {
     this.model = model;
     this.store = new Store();
+    this.sent = new Map(); // what was asked, and when it is asked again
     this.told = new Map(); // details that were asked for
     this.asking = null; // the operation whose detail is on its way
     this.chosen = null;
@@ -95,6 +97,7 @@ class View {
     const silent = performance.now() - this.lastSign > STALE_MS;
     if ((gone || silent) && (!this.stale || gone !== this.gone)) this.setStale(true, gone);
     this.above.look();
+    this.sendAgain();
     if (!this.stale) this.header.tick((performance.now() - this.headerAt) / 1000);
   }
 
@@ -113,8 +116,24 @@ class View {
     asked.add(request);
     const queued = { ...this.model.get("queued"), [request]: { action, op } };
     this.model.set("queued", queued); // for the views of this page only; it is never saved
-    this.model.send({ request, action, op, ...more });
+    const message = { request, action, op, ...more };
+    this.sent.set(request, { message, wait: AGAIN_MS, next: performance.now() + AGAIN_MS });
+    this.model.send(message);
     return request;
+  }
+
+  // A message may get lost, as in a page that is just being loaded. The kernel answers each request
+  // once, however often it comes.
+  sendAgain() {
+    const now = performance.now();
+    for (const [request, sent] of this.sent) {
+      if (!(request in this.model.get("queued"))) this.sent.delete(request);
+      else if (now >= sent.next && !this.stale) {
+        sent.wait *= 2; // it may be waiting for a cell that takes hours
+        sent.next = now + sent.wait;
+        this.model.send(sent.message);
+      }
+    }
   }
 
   take(answer) {
