@@ -14,6 +14,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ FLAGS = [
 FRONTS = {"lab": "/doc/tree/{}?reset", "notebook": "/notebooks/{}"}
 #: Where the server keeps what a person has set, of all front ends.
 SETTINGS = "config/lab/user-settings/@jupyterlab/apputils-extension"
+
+#: How often the server looks whether a kernel is dead, to start it again. (3 s as it comes.)
+LOOK_S = 0.5
 
 #: In a page: the kernel of the notebook in front.
 KERNEL = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
@@ -74,7 +79,7 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 30) -> Any:
 class Lab:
     """One server, whose root holds a folder for each test."""
 
-    def __init__(self, root: Path, variables: Mapping[str, str], subshells: str) -> None:
+    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
         self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
         work = root / "work"
         work.mkdir()
@@ -95,16 +100,17 @@ class Lab:
         quiet = root / SETTINGS
         quiet.mkdir(parents=True)  # no question about news in front of the panel
         (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-        clicks = json.dumps({"commsOverSubshells": subshells})
-        (quiet / "kernels-settings.jupyterlab-settings").write_text(clicks)
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--allow-root",
             f"--port={self.url.rpartition(':')[2]}", "--ServerApp.port_retries=0",
-            "--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True",
+            "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+            f"--KernelRestarter.time_to_dead={LOOK_S}", "--LabApp.expose_app_in_browser=True",
             "--JupyterNotebookApp.expose_app_in_browser=True",
             f"--ServerApp.root_dir={work}",
         ]  # fmt: skip
         self.log = (root / "lab.log").open("w")
+        self._ending = ThreadPoolExecutor(4)
+        self._ended: list[Future[None]] = []
         self.process = subprocess.Popen(
             command, cwd=work, env=env, stdout=self.log, stderr=self.log, start_new_session=True
         )
@@ -129,15 +135,27 @@ class Lab:
         """Have the next page in the theme that it comes in."""
         (self.root / SETTINGS / "themes.jupyterlab-settings").unlink(missing_ok=True)
 
+    def answer_clicks(self, subshells: str) -> None:
+        """Set for the pages to come where a click is answered while a cell runs."""
+        said = json.dumps({"commsOverSubshells": subshells})
+        (self.root / SETTINGS / "kernels-settings.jupyterlab-settings").write_text(said)
+
     def end_kernels(self) -> None:
-        for kernel in self.get("/api/kernels"):
-            request = urllib.request.Request(
-                f"{self.url}/api/kernels/{kernel['id']}", method="DELETE"
-            )
-            with contextlib.suppress(urllib.error.URLError):
-                urllib.request.urlopen(request, timeout=10).close()
+        """End all kernels, of which some take their time; nobody waits for it."""
+        self._ended += [
+            self._ending.submit(self._end, kernel["id"]) for kernel in self.get("/api/kernels")
+        ]
+
+    def _end(self, kernel: str) -> None:
+        request = urllib.request.Request(f"{self.url}/api/kernels/{kernel}", method="DELETE")
+        try:
+            urllib.request.urlopen(request, timeout=20).close()
+        except urllib.error.HTTPError as problem:
+            if problem.code != HTTPStatus.NOT_FOUND:  # it may have ended by itself
+                raise
 
     def stop(self) -> None:
+        self._ending.shutdown()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -146,6 +164,8 @@ class Lab:
                 self.process.kill()
                 self.process.wait()
         self.log.close()
+        for ended in self._ended:
+            ended.result()
 
 
 class Notebook:
@@ -188,8 +208,16 @@ class Notebook:
         self.page.wait_for_function(READY, timeout=60_000)
 
     def command(self, command: str) -> None:
-        """Give the front end a command; its promise is not awaited, for it may hang."""
-        self.page.evaluate("(c) => { jupyterapp.commands.execute(c); }", command)
+        """Give the front end a command; it is not awaited here, for it may hang."""
+        self._give(f"jupyterapp.commands.execute('{command}')")
+
+    def _give(self, asked: str) -> None:
+        self.page.evaluate(
+            f"""() => {{
+                const given = (window.dnbGiven = {{ done: false }});
+                {asked}.finally(() => (given.done = true));
+            }}"""
+        )
 
     def run_all(self, *, wait: bool = True) -> None:
         """Run all cells, as the menu does."""
@@ -198,13 +226,12 @@ class Notebook:
             self.settle()
 
     def settle(self, seconds: float = 60) -> None:
-        """Wait until no cell runs or waits."""
-        self.page.wait_for_timeout(100)
+        """Wait until the last command has come to its end, and no cell runs or waits."""
         self.page.wait_for_function(
             f"""() => {{
                 const k = {KERNEL};
                 const busy = document.querySelectorAll('.jp-InputArea-prompt');
-                return k && k.status === 'idle'
+                return k && k.status === 'idle' && (window.dnbGiven?.done ?? true)
                     && ![...busy].some((p) => p.textContent.includes('[*]'));
             }}""",
             timeout=seconds * 1000,
@@ -216,10 +243,10 @@ class Notebook:
             """(n) => {
                 const notebook = jupyterapp.shell.currentWidget.content;
                 notebook.deselectAll(); notebook.activeCellIndex = n;
-                jupyterapp.commands.execute('notebook:run-cell');
             }""",
             number,
         )
+        self.command("notebook:run-cell")
 
     def save(self) -> None:
         """Save the notebook, with what it shows."""
@@ -272,20 +299,15 @@ class Notebook:
         wait_until(lambda: not alive(pid), "the kernel's end")
 
     def restart(self) -> None:
-        """Restart the kernel from the page, as a person does, with the question answered.
+        """Restart the kernel from the page, as a person does, with the question answered."""
+        self._give(f"{KERNEL}.restart()")
+        self.page.wait_for_function("() => window.dnbGiven.done", timeout=60_000)
+        self.page.wait_for_function(READY, timeout=60_000)
 
-        After a kill the server restarts it as well; of two at once none may come through, and a
-        person asks again.
-        """
-        from playwright.sync_api import TimeoutError as NotReady
-
-        self.page.evaluate(f"() => {{ {KERNEL}.restart(); }}")
-        self.page.wait_for_timeout(1000)
-        try:
-            self.page.wait_for_function(READY, timeout=20_000)
-        except NotReady:
-            self.page.evaluate(f"() => {{ {KERNEL}.restart(); }}")
-            self.page.wait_for_function(READY, timeout=40_000)
+    def revive(self) -> None:
+        """After a kill, wait for the new kernel that the server starts, and take note of it."""
+        self.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
+        self.page.wait_for_function(READY, timeout=60_000)
 
     def panel(self) -> Any:
         """Give the last panel on the page."""
@@ -337,13 +359,13 @@ def front() -> str:
 
 @pytest.fixture(scope="session")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab]]:
-    """Start a server for each of its settings, once a worker: each takes seconds."""
-    running: dict[tuple[object, ...], Lab] = {}
+    """Start a server for each set of variables, once a worker: each takes seconds."""
+    running: dict[tuple[tuple[str, str], ...], Lab] = {}
 
-    def lab_of(variables: Mapping[str, str], subshells: str) -> Lab:
-        settings = (*sorted(variables.items()), subshells)
+    def lab_of(variables: Mapping[str, str]) -> Lab:
+        settings = tuple(sorted(variables.items()))
         if settings not in running:
-            running[settings] = Lab(tmp_path_factory.mktemp("lab"), variables, subshells)
+            running[settings] = Lab(tmp_path_factory.mktemp("lab"), variables)
         return running[settings]
 
     try:
@@ -355,8 +377,10 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab
 
 @pytest.fixture(scope="module")
 def lab(labs: Callable[..., Lab], variables: Mapping[str, str], subshells: str) -> Lab:
-    """Give the server of a module's settings; each test has a folder of its own in it."""
-    return labs(variables, subshells)
+    """Give the server for a module's tests; each test has a folder of its own in it."""
+    lab: Lab = labs(variables)
+    lab.answer_clicks(subshells)
+    return lab
 
 
 @pytest.fixture(scope="module")

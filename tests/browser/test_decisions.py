@@ -32,7 +32,7 @@ def test_a_wait_is_decided_with_a_click_also_while_its_cell_awaits(notebook):
     nb.run_all()
     expect(nb.panel()).to_contain_text("waits for approval")
     nb.kill(lambda: True)
-    nb.restart()
+    nb.revive()
     nb.run_all()
 
     panel = nb.panel()

@@ -51,12 +51,12 @@ def test_the_refund_agent_gives_a_person_the_time_to_kill_it_and_says_which_proc
     assert len(ledger.read(done)) < len(read_tickets())
 
     nb.page.wait_for_timeout(1000)
-    nb.restart()
+    nb.revive()
     nb.run_all(wait=False)
     _, opened = cell_that_holds(nb, "import durable_nb as dnb")
     expect(opened).to_contain_text("resumed run refunds", timeout=60_000)
     nb.kill(lambda: True)
-    nb.restart()
+    nb.revive()
 
     number, _ = cell_that_holds(nb, "os.getpid()")  # stands for the reader's new cell
     before = len(ledger.read(done))

@@ -44,7 +44,7 @@ def killed_in_the_refund(notebook: Callable[..., Any], name: str) -> Any:
     nb = notebook(name, REFUND)
     nb.run_all(wait=False)
     nb.kill("refunding")
-    nb.restart()
+    nb.revive()
     nb.run_all()
     return nb
 
@@ -83,7 +83,7 @@ def test_a_refund_that_did_not_happen_is_denied_with_a_click(notebook):
     nb = notebook("deny", [LOAD, late, WORK, REPORT])
     nb.run_all(wait=False)
     nb.kill("refunding")
-    nb.restart()
+    nb.revive()
     nb.run_all()
     panel = nb.panel()
     panel.locator(".dnb-evidence").fill("the shop has no such refund")

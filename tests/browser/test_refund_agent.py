@@ -123,7 +123,7 @@ def kill_after(shop: Door, nb: Any, what: What, order: str) -> None:
     shop.late(what, order)
     nb.run_all(wait=False)
     nb.kill(lambda: of(shop, what, order))
-    nb.restart()
+    nb.revive()
 
 
 def kill_before(shop: Door, nb: Any, what: What, order: str) -> None:
@@ -131,7 +131,7 @@ def kill_before(shop: Door, nb: Any, what: What, order: str) -> None:
     shop.lose = (f"/{what}s", order)
     nb.run_all(wait=False)
     nb.kill(shop.lost.is_set)
-    nb.restart()
+    nb.revive()
     assert of(shop, what, order) == []
 
 

@@ -61,6 +61,7 @@ spelling = more[2]
 count, chance = int(more[0]), random.Random(int(more[1]))
 pressed = caught = n = 0
 values = {}
+inside = False  # whether an interrupt is caught; pressed outside, it would end this program
 
 def turn():
     global n
@@ -74,18 +75,22 @@ def press():
     global pressed
     while pressed < count:
         time.sleep(chance.uniform(0.0002, 0.02))
+        while not inside:
+            time.sleep(0.0001)
         os.kill(os.getpid(), signal.SIGINT)
         pressed += 1
 
 def storm():
-    global caught
+    global caught, inside
     thread = threading.Thread(target=press, daemon=True)
     thread.start()
     while thread.is_alive():
         try:
+            inside = True
             while thread.is_alive():
                 turn()
         except KeyboardInterrupt:
+            inside = False
             caught += 1
 
 if count:

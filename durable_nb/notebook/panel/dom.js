@@ -114,6 +114,19 @@ function sync(parent, nodes) {
   }
 }
 
+// When something is sent again that was not answered: after 5 s, and then ever more rarely, for it
+// may be waiting for a cell that takes hours.
+const AGAIN_MS = 5000;
+const again = () => ({ wait: AGAIN_MS, next: performance.now() + AGAIN_MS });
+
+function isDue(sent) {
+  const now = performance.now();
+  if (now < sent.next) return false;
+  sent.wait *= 2;
+  sent.next = now + sent.wait;
+  return true;
+}
+
 // Whether the kernel is gone, as the front end marks it.
 const isCutOff = (root) => Boolean(root.closest(".jupyter-widgets-disconnected"));
 

@@ -69,6 +69,7 @@ function key(event) {
 class Runs {
   constructor(model, root) {
     this.model = model;
+    this.wanted = null; // the run that was asked for, until its panel is there
     this.rows = new Map();
     this.store = make("span", "dnb-run");
     this.said = make("span", "dnb-elapsed");
@@ -89,10 +90,12 @@ class Runs {
 
   draw() {
     const [rows, chosen] = [this.model.get("rows"), this.model.get("chosen")];
+    const failed = this.model.get("message");
+    if (failed || chosen === this.wanted?.name) this.wanted = null;
     const known = this.rows;
     this.rows = new Map();
     for (const row of rows) {
-      const open = () => this.model.send({ open: row.name });
+      const open = () => this.open(row.name);
       const made = known.get(row.name) ?? new RunRow(row.name, open);
       made.draw(row, chosen);
       this.rows.set(row.name, made);
@@ -104,7 +107,17 @@ class Runs {
     const needs = rows.filter((row) => row.asks.length).length;
     say(this.store, `runs in ${this.model.get("store")}`);
     say(this.said, `${rows.length} run${rows.length === 1 ? "" : "s"}` + (needs ? `, ${needs} waiting for you` : ""));
-    say(this.message, this.model.get("message"));
+    say(this.message, failed);
+  }
+
+  open(name) {
+    this.wanted = name === this.model.get("chosen") ? null : { name, ...again() };
+    this.model.send({ open: name });
+  }
+
+  // A message may get lost, as in a page that is just being loaded; to ask twice opens one panel.
+  sendAgain() {
+    if (this.wanted && isDue(this.wanted)) this.model.send({ open: this.wanted.name });
   }
 }
 
@@ -124,6 +137,7 @@ export default {
     let gone = false;
     const tick = () => {
       above.look();
+      if (!gone) runs.sendAgain();
       if (gone !== isCutOff(root)) above.unfold((gone = !gone));
     };
     requestAnimationFrame(tick);

@@ -23,6 +23,7 @@ from durable_nb.model.errors import DurableError
 from durable_nb.notebook.display import INSET
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import texts
+from durable_nb.notebook.panel.clicks import answer_beside_cells
 from durable_nb.notebook.panel.panel import panel_of
 from durable_nb.notebook.panel.saved import Saved
 
@@ -63,6 +64,7 @@ class Runs:
         self.store, self.table, self.saved = store, Table(), Saved()
         self.widget = ipywidgets.VBox([self.table])
         self._watcher: threading.Thread | None = None
+        answer_beside_cells(self.table.comm)
         self.table.on_msg(self._on_message)
 
     def refresh(self) -> Overview | None:

@@ -25,6 +25,7 @@ from durable_nb.notebook.display import Shown
 from durable_nb.notebook.origin import current_shell
 from durable_nb.notebook.panel import model
 from durable_nb.notebook.panel.actions import Answer, act
+from durable_nb.notebook.panel.clicks import answer_beside_cells
 from durable_nb.notebook.panel.header import header_of
 from durable_nb.notebook.panel.rows import Sent
 from durable_nb.notebook.panel.saved import Saved
@@ -89,7 +90,7 @@ class Panel:
     def __init__(self, run: Watched) -> None:
         self.run = run
         self.table = Table()
-        _answer_beside_cells(self.table.comm)
+        answer_beside_cells(self.table.comm)
         self._sent = Sent()
         self.table.whole = self._sent.whole
         self._resend = False  # whether a view may have come too late for a patch
@@ -265,26 +266,6 @@ class Panel:
         self._over.set()
         self.table.close()
         self.widget.close()
-
-
-def _answer_beside_cells(comm: Any) -> None:
-    """Have clicks answered where the front end sends them, which is beside a cell that blocks.
-
-    Pausing is for a cell that is at work. JupyterLab sends clicks to a subshell where a kernel
-    has any (JEP 91). ipykernel 7.4 hands them on to whoever has last published instead, and what
-    the watcher publishes counts as the cell's: then a click waits until the cell has ended. So
-    does one for a subshell that is gone, as after a page was loaded anew: it would get lost.
-    """
-    kernel: Any = getattr(current_shell(), "kernel", None)
-
-    def chosen(_data: Any, subshell: str | None) -> str | None:
-        with contextlib.suppress(AttributeError):  # a kernel that keeps them elsewhere
-            there = kernel.shell_channel_thread.manager.list_subshell()
-            return subshell if subshell in there else None
-        return None
-
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = chosen
 
 
 def _shown(run: Watched) -> Shown:

@@ -3,7 +3,6 @@
 
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
-const AGAIN_MS = 5000; // until what was not answered is sent again for the first time
 const SAID_MS = 4000; // what has changed by then is not what the action itself did
 const PASSIVE = new Set(["history", "dependants", "detail", "why"]); // these change nothing
 
@@ -117,7 +116,7 @@ class View {
     const queued = { ...this.model.get("queued"), [request]: { action, op } };
     this.model.set("queued", queued); // for the views of this page only; it is never saved
     const message = { request, action, op, ...more };
-    this.sent.set(request, { message, wait: AGAIN_MS, next: performance.now() + AGAIN_MS });
+    this.sent.set(request, { message, ...again() });
     this.model.send(message);
     return request;
   }
@@ -125,14 +124,9 @@ class View {
   // A message may get lost, as in a page that is just being loaded. The kernel answers each request
   // once, however often it comes.
   sendAgain() {
-    const now = performance.now();
     for (const [request, sent] of this.sent) {
       if (!(request in this.model.get("queued"))) this.sent.delete(request);
-      else if (now >= sent.next && !this.stale) {
-        sent.wait *= 2; // it may be waiting for a cell that takes hours
-        sent.next = now + sent.wait;
-        this.model.send(sent.message);
-      }
+      else if (!this.stale && isDue(sent)) this.model.send(sent.message);
     }
   }
 
