@@ -1,7 +1,7 @@
 """What a long run costs: a step, opening, memory and disk, at more and more records.
 
 A run is filled in bulk with completed operations, two records each, and closed; another process
-opens it and does 300 new steps, of which the median counts.
+opens it and does 600 new steps, of which the median counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.running import Row, parser, program, tell, to_stderr
 
 def main() -> int:
     """Measure and tell."""
-    made = parser(__doc__, rounds=3)
+    made = parser(__doc__, rounds=5)
     made.add_argument("--records", type=int, nargs="+", default=[100, 10_000, 1_000_000])
     asked = made.parse_args()
     rows: list[Row] = []

@@ -19,6 +19,8 @@ from benchmarks.engines.filling import fill
 from benchmarks.engines.program import PAYLOAD, die, main, peak_mb, store_in
 
 _TEXT = json.dumps(PAYLOAD)
+#: New steps in a run that has grown.
+_NEW = 600
 
 
 def act(n: int, text: str = _TEXT) -> Any:
@@ -138,14 +140,15 @@ def threaded(folder: Path, number: int) -> Mapping[str, Any]:
 
 
 def grown(folder: Path, number: int) -> Mapping[str, Any]:
-    """Open a run that was filled with so many records, and do 300 steps."""
+    """Open a run that was filled with so many records, and do new steps."""
     idle = peak_mb()
     began = time.perf_counter()
     run = _open(folder)
     ready = time.perf_counter()
-    step = dnb.step(name="new", effect="none")(act)
+    # a name of its own in each process: what an earlier one has done would be replayed
+    step = dnb.step(name=f"new-{run.epoch}", effect="none")(act)
     taken = []
-    for n in range(300):
+    for n in range(_NEW):
         start = time.perf_counter()
         step(n)
         taken.append(time.perf_counter() - start)
