@@ -30,6 +30,8 @@ from support.embedded import (
 from support.postgres import connected
 from support.script import ROOT
 
+from durable_nb.journal.postgres.embedded import _remove
+
 pytestmark = pytest.mark.slow
 
 
@@ -177,6 +179,30 @@ def test_ctrl_c_while_data_are_made_ends_that(embedded_store, user):
     assert first.wait().code != 0
     until(lambda: not programs(home))
     assert not [*home.glob("data"), *home.glob("new-*")]
+
+
+#: A program that was ended, and has not heard of it yet.
+WRITES = """
+import sys, time
+from pathlib import Path
+folder, ends, n = Path(sys.argv[1]), time.monotonic() + 0.5, 0
+while time.monotonic() < ends and folder.exists():
+    n += 1
+    try:
+        (folder / str(n)).touch()
+    except FileNotFoundError:
+        pass
+"""
+
+
+def test_nothing_is_left_although_what_was_ended_still_writes(tmp_path):
+    """It is removed again, until it is gone."""
+    draft = tmp_path / "new-1"
+    draft.mkdir()
+    with subprocess.Popen([sys.executable, "-c", WRITES, str(draft)]):
+        until(lambda: list(draft.iterdir()))
+        _remove(draft)
+        assert not draft.exists()
 
 
 def test_a_folder_that_was_removed_does_not_end_the_next_server(embedded_store, user):

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -53,6 +54,8 @@ _PORT: Final = 5432  # only a part of the socket's name: nothing listens on a ne
 _SOCKET: Final = f".s.PGSQL.{_PORT}"
 #: Seconds for a server to come up: after a crash it reads what was not in its tables yet.
 _START_S: Final = 120
+#: Seconds in which programs that were ended let go of a folder.
+_REMOVE_S: Final = 5
 _LOG_LINES: Final = 5
 #: Whose server it is where this user is root; the wheel's own name for it.
 _ACCOUNT: Final = "pgserver"
@@ -168,7 +171,8 @@ class _Owner:
             try:
                 code = process.wait()
             except BaseException:  # Ctrl-C reaches this process alone
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with what it has started itself
                 process.wait()
                 raise
             said.seek(0)
@@ -193,6 +197,15 @@ class _Owner:
             env={**environment, "LC_ALL": "C"},
             **other,
         )
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder in which a program that was ended may still write for a moment."""
+    limit = time.monotonic() + _REMOVE_S
+    while folder.exists() and time.monotonic() < limit:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            time.sleep(0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +264,7 @@ class _Home:
             said = getattr(error, "output", None) or str(error)
             raise EmbeddedFailed(str(self.folder), _last(said), "Nothing is left of it.") from error
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            _remove(draft)
 
     def _answering(self) -> Path | None:
         """Give the folder of the socket at which a server is ready; `None` if none is there."""
