@@ -6,7 +6,7 @@ const FORKED =
   "outside until that is granted in it.";
 const VERDICTS =
   "Confirmed, the run goes on with this result and it is not done again. " +
-  "Denied, it is done again, under the same idempotency key.";
+  "Denied, it is done again, under the same idempotency key if the step hands that on.";
 const HINT = 'JSON or a Python literal, such as {"id": "re_1"}';
 
 class Detail {
