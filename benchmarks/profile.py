@@ -39,7 +39,8 @@ def main() -> int:
 
     def of(task: str, what: str) -> float:
         if what == "step_us":
-            last[task] = in_folder("profiled", task, asked.n, asked.folder)
+            engine = "profiled" if task == "gathered" else "ours"
+            last[task] = in_folder(engine, task, asked.n, asked.folder)
         return last[task][what]
 
     names = [("gathered", n) for n in ("step_us", "cpu", "bare_us", "garbage_us", *PARTS)]

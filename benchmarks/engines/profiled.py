@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import durable_nb as dnb
-from benchmarks.engines import ours
 from benchmarks.engines.ours import _TEXT, _open
 from benchmarks.engines.program import main
 
@@ -48,16 +47,6 @@ async def _all(step: Callable[[int], Awaitable[Any]], number: int) -> float:
     began = time.perf_counter()
     await asyncio.gather(*(step(n) for n in range(number)))
     return time.perf_counter() - began
-
-
-def threaded(folder: Path, number: int) -> Mapping[str, Any]:
-    """Journal calls from 32 threads, with the processor time that it takes."""
-    run = _open(folder)
-    began, cpu = time.perf_counter(), time.process_time()
-    run.map(ours.act, range(number), limit=32, effect="none")
-    taken, cpu = time.perf_counter() - began, time.process_time() - cpu
-    run.close()
-    return {"step_us": taken / number * 1e6, "cpu": cpu / taken}
 
 
 def gathered(folder: Path, number: int) -> Mapping[str, Any]:
@@ -105,4 +94,4 @@ def _part(file: str) -> str:
 
 
 if __name__ == "__main__":
-    main({"gathered": gathered, "threaded": threaded})
+    main({"gathered": gathered})
