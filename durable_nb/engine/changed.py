@@ -148,14 +148,23 @@ class Sources(dict[str, str]):
     ----------
     changed : Changed
         What is told.
+
+    Attributes
+    ----------
+    lately : dict or None
+        The same of what was reached, for the first time or again, since somebody has set it to an
+        empty one; in the order in which it was reached. `None` where nobody counts.
     """
 
     def __init__(self, changed: Changed) -> None:
         super().__init__()
         self._changed = changed
+        self.lately: dict[str, str] | None = None
 
     def __setitem__(self, op: str, source: str) -> None:
         super().__setitem__(op, source)
+        if self.lately is not None:
+            self.lately[op] = source
         (self._changed.ran if source == "ran" else self._changed.replayed)(op)
 
     def setdefault(self, op: str, source: Any = "") -> str:

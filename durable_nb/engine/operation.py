@@ -77,6 +77,9 @@ class Operation(Entered):
         Whether it is a recorded failure that was replayed.
     time : Timing
         How long it took, and what was spent around it.
+    keyed : bool or None
+        Whether the function takes the idempotency key, as a parameter; `None` where it is not a
+        function's: then nobody can tell.
     block : weakref of Block, or None
         The `with` around its body; `None` when it was entered by hand.
     """
@@ -85,6 +88,7 @@ class Operation(Entered):
     undoes: dict[str, Any] | None = None
     has_failed = False
     block: weakref.ref[Block] | None = None
+    keyed: bool | None = None
     source = ""
     attempt = 0
     _value: Any = _MISSING
@@ -262,6 +266,8 @@ class Operation(Entered):
             body["key_ttl"] = options.key_ttl
         body |= self.facets
         body["idempotency_key"] = self._key(state)
+        if self.keyed is not None and options.effect is not Effect.NONE:
+            body["keyed"] = self.keyed
         if cell:
             body["cell"] = cell
         if self.branch:

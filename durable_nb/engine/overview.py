@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from durable_nb.engine import listing
+from durable_nb.engine.questions import asked_of
 from durable_nb.engine.usage import usd_text
 from durable_nb.journal import StoreLike, store_of
 from durable_nb.model.outcomes import Outcome
@@ -106,7 +107,7 @@ def overview(store: StoreLike | None = None) -> Overview:
     rows.sort(key=lambda row: row.name)
     rows.sort(key=lambda row: row.updated or datetime.min.replace(tzinfo=UTC), reverse=True)
     rows.sort(key=lambda row: (not row.asks, not row.pace, row.status not in _FIRST))
-    return Overview(root.shown if root.folder is None else root.folder.name, tuple(rows))
+    return Overview(root.shown if root.folder is None else f"{root.folder.name}/", tuple(rows))
 
 
 def _row(found: Mapping[str, Any], asks: Mapping[str, tuple[str, ...]]) -> RunRow:
@@ -130,12 +131,9 @@ def _asks(found: list[dict[Any, Any]]) -> dict[str, tuple[str, ...]]:
     asks: dict[str, list[str]] = defaultdict(list)
     for row in found:
         run, op = str(row["run"]), str(row["id"])
-        if row["outcome"] == "unknown":
-            asks[run].append(f"{op} may have happened: confirm or deny")
-        elif row["waits"] and row["wait"] in FOR_A_PERSON:
-            asks[run].append(f"{op} waits for a decision")
-        elif not row["waits"]:
-            asks[run].append(f"{op} has changed: keep or rerun")
+        wait = str(row["wait"]) if row["waits"] else ""
+        if row["outcome"] == Outcome.UNKNOWN or not wait or wait in FOR_A_PERSON:
+            asks[run].append(asked_of(op, str(row["outcome"]), wait))
     return {run: tuple(lines) for run, lines in asks.items()}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from durable_nb.model.errors import give_up
 from durable_nb.model.outcomes import Outcome
-from durable_nb.model.waits import Wait
+from durable_nb.model.waits import WAITS_FOR, Wait
 
 if TYPE_CHECKING:
     from durable_nb.engine.views import OperationView
@@ -30,6 +30,23 @@ _LINES: Final[Mapping[str, str]] = {
     "adopt": 'dnb.open_run("{run}", adopt="moved")',
     "unpause": "run.unpause()",
 }
+
+
+def asked_of(op: str, outcome: str, wait: str) -> str:
+    """Say in few words what a person is asked about an operation.
+
+    Parameters
+    ----------
+    op : str
+        Its identity.
+    outcome : str
+        Of it.
+    wait : str
+        What it waits for; "" if it has changed.
+    """
+    if outcome == Outcome.UNKNOWN:
+        return f"{op} may have happened: confirm or deny"
+    return f"{op} {WAITS_FOR[Wait(wait)]}" if wait else f"{op} has changed: keep or rerun"
 
 
 @dataclass(frozen=True, slots=True)

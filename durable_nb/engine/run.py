@@ -228,9 +228,14 @@ class Run(Spellings):
             await asyncio.sleep(0)
 
     def finish(self) -> None:
-        """Record that the run reached its end, and close it."""
+        """Record that the run reached its end, close it, and say so."""
         self._say_unreached()
+        was_open = self.is_open
         self.close(Kind.FINISHED)
+        if was_open:
+            c = counts_of(self)
+            left = "".join(f", {c[word]} {word}" for word in ("incomplete", "unknown") if c[word])
+            self.say(f"run {self.name} is finished: {c['completed']} completed{left}")
 
     def _say_unreached(self) -> None:
         """At the end of a program, tell what it no longer does."""

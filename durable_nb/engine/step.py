@@ -61,11 +61,14 @@ def refuse_timeout(fn: Callable[..., Any], options: Options) -> None:
         raise TypeError("timeout= needs an async step: nothing can stop a blocking body safely")
 
 
-def _with_key(fn: Callable[..., Any], kwargs: dict[str, Any], op: Operation) -> dict[str, Any]:
-    """Hand the idempotency key to a function that has a parameter for it."""
-    if not calls.form(fn).takes_key or calls.KEY_PARAMETER in kwargs:
-        return kwargs
-    return {**kwargs, calls.KEY_PARAMETER: op.idempotency_key}
+def _takes_key(fn: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a function has a parameter for the key, and was not given another one."""
+    return calls.form(fn).takes_key and calls.KEY_PARAMETER not in kwargs
+
+
+def _with_key(kwargs: dict[str, Any], op: Operation) -> dict[str, Any]:
+    """Hand the idempotency key to a function that takes it."""
+    return {**kwargs, calls.KEY_PARAMETER: op.idempotency_key} if op.keyed else kwargs
 
 
 def _on_record(make: Callable[[], Operation]) -> Any:
@@ -87,6 +90,7 @@ def _blocking(
     if found is not MISSING:
         return found
     op = make()
+    op.keyed = _takes_key(fn, kwargs)
     if op.options.retries and not once:
         import tenacity  # which brings tornado: only where it is asked for
 
@@ -96,7 +100,7 @@ def _blocking(
         raise AssertionError("tenacity reraises")  # pragma: no cover
     with op:
         if op.needed:
-            op.result = fn(*args, **_with_key(fn, kwargs, op))
+            op.result = fn(*args, **_with_key(kwargs, op))
     return op.result
 
 
@@ -113,6 +117,7 @@ async def _awaited(
     if found is not MISSING:
         return found
     op = make()
+    op.keyed = _takes_key(fn, kwargs)
     if op.options.retries and not once:
         import tenacity  # as above
 
@@ -136,7 +141,7 @@ async def _awaited(
 def _body(
     op: Operation, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    body = fn(*args, **_with_key(fn, kwargs, op))
+    body = fn(*args, **_with_key(kwargs, op))
     return body if op.options.timeout is None else asyncio.wait_for(body, op.options.timeout)
 
 

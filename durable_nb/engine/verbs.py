@@ -73,7 +73,8 @@ def _confirm(run: Run, op: object, *, result: str | None = None, evidence: str =
 
 def _deny(run: Run, op: object, *, evidence: str = "") -> Done:
     view = run.deny(op, evidence=evidence)
-    said = f"it did not happen; {_next(run)}, under the same idempotency key"
+    key = "" if view.keyed is False else ", under the same idempotency key"
+    said = f"it did not happen; {_next(run)}{key}"
     return Done("denied", said, view)
 
 

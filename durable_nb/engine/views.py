@@ -86,6 +86,8 @@ class OperationView:
     outside_s : float or None
         Seconds in which its body was outside of the steps that it called; `None` where it called
         none, or nobody measured it.
+    keyed : bool or None
+        Whether its function was handed the idempotency key; `None` where that is not known here.
     """
 
     run: str
@@ -114,6 +116,7 @@ class OperationView:
     wait: str = ""
     waits: bool = False
     decided: str = ""
+    keyed: bool | None = None
     _text: str | None = field(default=None, repr=False)
     _artifacts: Any = field(default=None, repr=False, compare=False)
 
@@ -211,6 +214,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         wait=str(state.wait or ""),
         waits=state.is_pending,
         decided=decided(state.kind, state.last),
+        keyed=state.intent.get("keyed"),
         _text=state.result,
         _artifacts=run.artifacts,
     )

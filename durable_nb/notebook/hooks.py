@@ -106,7 +106,7 @@ class Hooks:
             return
         for place in stopped[-1:]:
             try:
-                panel.show(place)
+                panel.show(place, stopped=True, notebook=_notebook())
             except DurableSignal as problem:  # IPython stops at one, and would answer nobody
                 print(f"the panel cannot be shown: {problem}")
 

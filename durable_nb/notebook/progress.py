@@ -25,6 +25,13 @@ LONG_S: Final = 1.5
 EVERY_S: Final = 0.5
 #: How much of the name of what is under way is shown, in characters: its end tells it apart.
 _LONGEST: Final = 60
+#: What the page says by itself where no update comes any more: a kernel that is gone says nothing.
+_LATE: Final = (
+    "<style>@keyframes durable-nb-late { to { font-size: inherit } } .durable-nb-late::after { "
+    'content: " · nothing heard since: the kernel is gone, or too busy"; font-size: 0; '
+    "animation: durable-nb-late 0s linear 10s forwards }</style>"
+    '<span class="durable-nb-late"></span>'
+)
 #: In a terminal: to the beginning of the line, which is emptied.
 _OVER: Final = "\r\x1b[2K"
 
@@ -52,7 +59,7 @@ class Progress:
         show = self._how()
         if show is None:
             return
-        counts = [Count(run, len(run.sources)) for run in OPEN.all()]
+        counts = [Count.anew(run) for run in OPEN.all()]
         self._over = threading.Event()
         self._thread = threading.Thread(
             target=_watch,
@@ -80,10 +87,11 @@ class Progress:
             return None
         publish, shown = self._shell.display_pub.publish, threading.Event()
 
-        def show(line: str, _last: bool) -> None:
+        def show(line: str, last: bool) -> None:
+            late = "" if last else _LATE
             html = (
                 f'<div class="durable-nb-progress" style="{INSET}" role="status">'
-                f"{escape(line)}</div>"
+                f"{escape(line)}{late}</div>"
             )
             about = {"display_id": f"durable-nb-progress-{message}"}
             data = {"text/plain": line, "text/html": html}
@@ -95,26 +103,34 @@ class Progress:
 
 @dataclass(slots=True)
 class Count:
-    """How many operations of a run the cell has reached.
+    """How many operations of a run the cell has reached, also those that one before it had.
 
     Attributes
     ----------
-    begun : int
-        How many the kernel had reached before it.
+    reached : dict
+        Those, each with where its result is from.
     """
 
     run: Run
-    begun: int
+    reached: dict[str, str]
+    looked: int = 0
     steps: int = 0
     completed: int = 0
     recorded: int = 0
     _open: set[str] = field(default_factory=set)
 
+    @classmethod
+    def anew(cls, run: Run) -> Count:
+        """Count what is reached from here on."""
+        reached: dict[str, str] = {}
+        run.sources.lately = reached
+        return cls(run, reached)
+
     def look(self) -> None:
         """Count what is new since the last look."""
         run = self.run
-        new = list(run.sources.items())[self.begun :]
-        self.begun += len(new)
+        new = list(self.reached.items())[self.looked :]
+        self.looked += len(new)
         for op, source in new:
             if op not in run.fold.containers:
                 self.steps += 1
@@ -130,7 +146,7 @@ class Count:
     @property
     def at_work(self) -> int:
         """How many are at work that were not reached before."""
-        return sum(op not in self.run.sources for op in self.under_way)
+        return sum(op not in self.reached for op in self.under_way)
 
     @property
     def under_way(self) -> list[str]:
@@ -159,7 +175,7 @@ def line_of(counts: list[Count], elapsed_s: float, *, over: bool = False) -> str
         return ""
     completed = sum(count.completed for count in counts)
     recorded = sum(count.recorded for count in counts)
-    done = f"{completed} completed" + (f", {recorded} from record" if recorded else "")
+    done = f"{completed} completed" + (f", {recorded} of them from record" if recorded else "")
     money = [usd for usd in (c.run.fold.spending.as_dict()["usd"] for c in counts) if usd]
     which = "this run" if len(money) == 1 else "these runs"
     spent = [f"{usd_text(float(sum(money)))} in {which} so far"] if money else []
@@ -167,7 +183,7 @@ def line_of(counts: list[Count], elapsed_s: float, *, over: bool = False) -> str
     hours, minutes = divmod(minutes, 60)
     took = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
     now = [] if over else [op for count in counts for op in count.under_way]
-    return " · ".join([f"step {steps}", done, *spent, took, *_named(now)])
+    return " · ".join([f"this cell: step {steps}", done, *spent, took, *_named(now)])
 
 
 def _named(ops: list[str]) -> list[str]:
@@ -195,7 +211,7 @@ def _watch(
         pause = EVERY_S
         try:
             known = {count.run.id for count in counts}
-            counts += [Count(run, 0) for run in OPEN.all() if run.id not in known]
+            counts += [Count(run, run.sources) for run in OPEN.all() if run.id not in known]
             for count in counts:
                 count.look()
             said = line_of(counts, time.monotonic() - began, over=is_over) or said

@@ -196,7 +196,9 @@ def test_a_doubt_is_found_and_confirmed_with_the_keyboard_alone(long):
     keys.type("seen in the shop")
     keys.press("Tab")
     keys.press("Enter")
-    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(panel.locator(".dnb-message")).to_contain_text(
+        "Settled. Run its cell again, or all cells."
+    )
     expect(panel.locator('tr[data-op="pay[1]#1"]')).to_contain_text("completed")
     keys.press("Escape")
     expect(panel.locator("[role=grid]")).to_be_focused()

@@ -58,7 +58,9 @@ def test_a_second_notebook_watches_a_live_run_and_settles_it(notebook):
     panel.locator(".dnb-evidence").fill("seen in the shop")
     panel.locator(".dnb-confirm").dblclick()
     begun = time.monotonic()
-    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(panel.locator(".dnb-message")).to_contain_text(
+        "Settled. Run its cell again, or all cells."
+    )
     assert time.monotonic() - begun < 2
     expect(row).to_contain_text("completed")
     expect(panel.locator(".dnb-history")).to_contain_text("seen in the shop")
@@ -169,7 +171,9 @@ def test_a_signal_that_leaves_the_runs_block_shows_the_panel_and_a_click_settles
     panel.locator(".dnb-result").fill('"re_4"')
     panel.locator(".dnb-evidence").fill("seen in the shop")
     panel.locator(".dnb-confirm").click()
-    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(panel.locator(".dnb-message")).to_contain_text(
+        "Settled. Run its cell again, or all cells."
+    )
     expect(row).to_contain_text("completed")
     nb.shot("2-settled")
 

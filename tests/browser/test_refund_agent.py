@@ -163,7 +163,9 @@ def click(nb: Any, verdict: str, found: list[Entry]) -> None:
         assert not found
         panel.locator(".dnb-evidence").fill("the ledger has no such entry")
     panel.locator(f".dnb-{verdict}").click()
-    expect(panel.locator(".dnb-message")).to_contain_text("Settled. Run the cell again.")
+    expect(panel.locator(".dnb-message")).to_contain_text(
+        "Settled. Run its cell again, or all cells."
+    )
 
 
 def test_a_refund_is_settled_by_asking_the_shop_and_a_mail_by_a_click(notebook, shop):
@@ -172,8 +174,17 @@ def test_a_refund_is_settled_by_asking_the_shop_and_a_mail_by_a_click(notebook, 
     kill_after(shop, nb, What.REFUND, "A-1003")
     kill_after(shop, nb, What.MAIL, "A-1004")
     nb.run_all()
+    notice = nb.page.locator(".dnb-notice")  # for the page stands at the last cell
+    expect(notice).to_contain_text("run refunds in refund_agent.ipynb has stopped")
+    expect(notice).to_contain_text("mail[A-1004]#1 may have happened: confirm or deny")
+    nb.shot("0-notice")
+    notice.locator(".dnb-notice-show").click()
+    expect(nb.panel().locator(".dnb-head")).to_be_in_viewport()
+    expect(nb.panel().locator(".dnb-detail")).to_be_focused()
+    expect(notice).to_have_count(0)
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("completed")
     expect(row(nb, "mail[A-1004]#1")).to_contain_text("unknown")
+    expect(nb.panel().locator(".dnb-detail")).to_contain_text("by its inputs, for the step was not")
     for theme, name in (("Dark", "1-unknown-dark"), ("Light", "1-unknown")):  # of README, too
         nb.theme(f"JupyterLab {theme}")
         nb.panel().scroll_into_view_if_needed()
@@ -193,6 +204,7 @@ def test_a_refund_that_nobody_can_look_up_is_confirmed_with_a_click(notebook, sh
     shop.lookups = False
     nb.run_all()
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("unknown")
+    expect(nb.panel().locator(".dnb-detail")).to_contain_text("by its idempotency key, or by its")
     nb.panel().scroll_into_view_if_needed()
     nb.shot("1-unknown")
 

@@ -50,7 +50,9 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("night-2")
     expect(rows.first).to_contain_text("pay#1 may have happened: confirm or deny")
-    expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs, 1 waiting for you")
+    expect(runs.locator(".dnb-elapsed")).to_have_text(
+        "2 runs, 1 waiting for you; choose one: its panel opens below"
+    )
     nb.shot("1-overview")
 
     rows.last.focus()
@@ -61,19 +63,26 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     panel = nb.page.locator(".dnb-panel:not(.dnb-runs)").last
     expect(panel.locator(".dnb-run")).to_have_text("run night-2")
     expect(rows.first).to_be_focused()
-    tab_to(nb, ".dnb-result")
-    nb.page.keyboard.type("null")
     tab_to(nb, ".dnb-evidence")
     nb.page.keyboard.type("seen in the shop")
+    tab_to(nb, ".dnb-result")
+    nb.page.keyboard.type("null")
     tab_to(nb, ".dnb-confirm")
     nb.page.keyboard.press("Enter")
     expect(panel.locator(".dnb-message")).to_contain_text("confirmed")
-    expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs")
+    expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs; choose one: its panel opens below")
     static = nb.page.locator(".durable-nb-runs details")  # which says so, too, where it is saved
     expect(static).not_to_contain_text("confirm or deny")
     assert not static.evaluate("(made) => made.open")
     assert in_command_mode(nb)
     nb.shot("2-settled")
+
+    settled = runs.locator('tr[aria-expanded="true"]')
+    settled.dblclick()  # which is one click: it closes, and does not open again
+    expect(panel).to_have_count(0)
+    expect(settled).to_have_count(0)
+    rows.first.click()
+    expect(panel).to_have_count(1)
 
 
 def test_it_can_be_read_in_the_dark_in_a_narrow_window_and_in_a_page_loaded_anew(notebook):
@@ -132,7 +141,7 @@ def test_one_run_is_counted_as_one_and_opens_even_where_the_first_click_gets_los
         nb.run_cell(cell)
         nb.settle()
     runs = nb.page.locator(".dnb-runs")
-    expect(runs.locator(".dnb-elapsed")).to_have_text("1 run")
+    expect(runs.locator(".dnb-elapsed")).to_have_text("1 run; choose one: its panel opens below")
     runs.locator("tbody tr").click()
     panel = nb.page.locator(".dnb-panel:not(.dnb-runs)")
     expect(panel.locator(".dnb-run")).to_have_text("run night-1")

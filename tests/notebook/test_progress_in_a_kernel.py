@@ -31,7 +31,7 @@ def work(*numbers: int) -> str:
 
 
 LINE = re.compile(
-    r"step (\d+) · (\d+) completed(, (\d+) from record)?( · \$0\.12 in this run so far)? · 0:0\d"
+    r"this cell: step (\d+) · (\d+) completed(, (\d+) of them from record)?( · \$0\.12 in this run so far)? · 0:0\d"
     r"( · work\[\d\]#1)?\Z"
 )
 
@@ -56,7 +56,7 @@ def test_a_long_cell_shows_one_line_that_is_updated(k: Kernel):
     steps = [int(LINE.match(line)[1]) for line in lines]
     assert steps == sorted(steps)
     assert steps[0] < steps[-1]
-    assert lines[-1].startswith("step 6 · 6 completed · $0.12 in this run so far · 0:0")
+    assert lines[-1].startswith("this cell: step 6 · 6 completed · $0.12 in this run so far · 0:0")
     assert all("from record" not in line for line in lines)
 
 
@@ -66,8 +66,15 @@ def test_what_comes_from_the_record_is_counted_so(k: Kernel):
     k.restart_run()
     shown = k.run(work(0, 10), cell_id="c1")
     assert _lines(shown)[-1].startswith(
-        "step 10 · 10 completed, 6 from record · $0.12 in this run so far · "
+        "this cell: step 10 · 10 completed, 6 of them from record · $0.12 in this run so far · "
     )
+
+
+def test_what_the_kernel_had_reached_before_is_counted_again(k: Kernel):
+    """A cell that is run again replays its steps: the line is about the cell, not the kernel."""
+    k.run(work(0, 3), cell_id="c1")
+    shown = k.run(work(0, 7), cell_id="c1")
+    assert _lines(shown)[-1].startswith("this cell: step 7 · 7 completed, 3 of them from record · ")
 
 
 def test_it_names_what_is_under_way_and_a_kill_leaves_that(k: Kernel):
@@ -98,7 +105,7 @@ def test_of_many_under_way_the_first_is_named(k: Kernel):
         "await run.step('outer', effect='none').call(all_of_them)"
     )
     line = _lines(k.run(cell, cell_id="c1"))[0]
-    assert line.startswith("step 3 · 0 completed")
+    assert line.startswith("this cell: step 3 · 0 completed")
     assert line.endswith(" · outer#1/look[0]#1 and 2 more")
 
 
@@ -129,9 +136,9 @@ def test_a_cell_that_fails_leaves_its_last_state(k: Kernel):
     """And the next one begins anew."""
     shown = k.run(work(0, 5) + "1 / 0", cell_id="c1", check=False)
     assert shown.error == "ZeroDivisionError"
-    assert _lines(shown)[-1].startswith("step 5 · 5 completed")
+    assert _lines(shown)[-1].startswith("this cell: step 5 · 5 completed")
     shown = k.run(work(5, 10), cell_id="c2")
-    assert _lines(shown)[-1].startswith("step 5 · 5 completed")
+    assert _lines(shown)[-1].startswith("this cell: step 5 · 5 completed")
 
 
 def test_in_a_supervised_run_nothing_is_shown(k: Kernel):

@@ -14,7 +14,7 @@ from durable_nb.model.verdicts import DECIDES_ONCE, Verdict
 from durable_nb.notebook.panel.model import CHECK
 
 #: How every action that settled something ends.
-SETTLED_LINE: Final = "Settled. Run the cell again."
+SETTLED_LINE: Final = "Settled. Run its cell again, or all cells."
 
 #: The action that is about the run itself: its records are lost.
 ACCEPT: Final = "accept"
@@ -45,8 +45,8 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 #: What a click cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
     Verdict.CONFIRM: {
-        "result": "what would the step have returned? Write null where there is nothing to return",
         "evidence": "say how you know that it happened: it is kept with the verdict",
+        "result": "what would the step have returned? Write null where there is nothing to return",
     },
     Verdict.DENY: {
         "evidence": "say how you know that it did not happen: it will be done again",
@@ -60,7 +60,20 @@ _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class NotDone(DurableError):
-    """A click that asked for something that cannot be done as it was asked."""
+    """A click that asked for something that cannot be done as it was asked.
+
+    Attributes
+    ----------
+    field : str
+        The click's text that is missing, or cannot be read; "" where it is none.
+    """
+
+    def __init__(self, why: str, field: str = "") -> None:
+        super().__init__(why, field)
+        self.why, self.field = why, field
+
+    def __str__(self) -> str:
+        return self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +88,14 @@ class Answer:
         What the panel's message line shows.
     more : str
         What is shown where it was clicked, over several lines; "" where that is all.
+    field : str
+        Which of the click's texts is to be written first; "" where that is not the reason.
     """
 
     ok: bool
     text: str
     more: str = ""
+    field: str = ""
 
 
 def act(run: Watched, click: Mapping[str, Any]) -> Answer:
@@ -102,6 +118,8 @@ def act(run: Watched, click: Mapping[str, Any]) -> Answer:
     """
     try:
         return _act(run, click)
+    except NotDone as problem:
+        return Answer(False, str(problem), field=problem.field)
     except DurableError as problem:
         return Answer(False, str(problem))
     except Exception as problem:
@@ -123,9 +141,10 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     texts = {name: str(click.get(name) or "").strip() for name in names}
     for name, question in _NEEDED.get(action, {}).items():
         if not texts[name]:
-            raise NotDone(f"{question}. Nothing was recorded.")
-    for value in (texts[name] for name in ("result", "value") if name in texts):
-        parse_result(value)
+            raise NotDone(f"{question}. Nothing was recorded.", name)
+    for name in ("result", "value"):
+        if name in texts:
+            parse_result(texts[name], name)
     if action == FORK:  # of the operation nothing changes, so that it may have, meanwhile
         forked = run.fork(texts["name"], op, reason=texts["reason"])
         first, *lines = forked.to_text().splitlines()
@@ -140,13 +159,15 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     return Answer(True, f"{what}; {told['said']}.{more}")
 
 
-def parse_result(text: str) -> Any:
+def parse_result(text: str, field: str = "result") -> Any:
     """Read a result that a person typed: JSON, else a Python literal.
 
     Parameters
     ----------
     text : str
         As typed.
+    field : str
+        Which of the click's texts it is.
 
     Returns
     -------
@@ -164,5 +185,6 @@ def parse_result(text: str) -> Any:
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise NotDone(
             f"the value {shown!r} is neither JSON nor a Python literal; text needs quotes. "
-            "Nothing was recorded."
+            "Nothing was recorded.",
+            field,
         ) from None

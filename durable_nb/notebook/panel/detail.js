@@ -4,10 +4,35 @@ const FORKED =
   "A new run: what came before this operation is on record in it and is not done again; this one " +
   "and what follows are done anew. Nothing of this run changes, and the new one does nothing " +
   "outside until that is granted in it.";
-const VERDICTS =
-  "Confirmed, the run goes on with this result and it is not done again. " +
-  "Denied, it is done again, under the same idempotency key if the step hands that on.";
-const HINT = 'JSON or a Python literal, such as {"id": "re_1"}';
+const CONFIRMED = "Confirmed, it is not done again: the run goes on with this result.";
+// By whether the step was handed the idempotency key, as far as that is known: where to look, what
+// the key is worth there, and what comes of a denial.
+const KEYED = new Map([
+  [true, {
+    look: "Look for it outside first: by its idempotency key, or by its inputs.",
+    key: "handed to the step",
+    denied: "Denied, it is done again, under the same idempotency key.",
+  }],
+  [false, {
+    look: "Look for it outside first: by its inputs, for the step was not handed the idempotency key.",
+    key: "not handed to the step",
+    denied: "Denied, it is done again.",
+  }],
+  [null, {
+    look: "Look for it outside first: by its inputs, or by the idempotency key if its code sends that.",
+    key: "",
+    denied: "Denied, it is done again, under the same idempotency key if its code sends that.",
+  }],
+]);
+const HINT = 'JSON or a Python literal, such as {"id": "re_1"}; null for nothing';
+// What a form lacks -> where it is written; and the buttons that are not called as their action.
+const FIELDS = {
+  result: ".dnb-result", evidence: ".dnb-evidence", reason: ".dnb-reason", value: ".dnb-value",
+  name: ".dnb-new-name",
+};
+const BUTTONS = { fork: ".dnb-fork-do" };
+
+const keyed = (detail) => KEYED.get(detail.keyed ?? null);
 
 class Detail {
   // `view` talks to the kernel, and knows what waits for an answer.
@@ -32,6 +57,7 @@ class Detail {
     this.key = key;
     this.history = this.cascade = this.cascadeRequest = this.queuedLine = this.why = null;
     this.fork = null;
+    if (this.box.contains(this.view.messageLine)) this.view.bringHome();
     this.box.replaceChildren();
     if (row) {
       this.box.setAttribute("aria-label", `operation ${row.id}`);
@@ -68,7 +94,9 @@ class Detail {
       ["result", detail.result], ["error", detail.error], ["changed", detail.changes.join("; ")],
       ["effect", [detail.effect, attempt].filter(Boolean).join(", ")],
       ["source", sourceOf(detail)],
-      ["idempotency key", detail.idempotency_key], ["intended", moment(detail.started)],
+      ["idempotency key", [detail.idempotency_key, detail.effect !== "none" && keyed(detail).key]
+        .filter(Boolean).join(", ")],
+      ["intended", moment(detail.started)],
       ["ended", moment(detail.ended)], ["spent", detail.spent], ["time", detail.outside],
     );
     this.why = this.folded("dnb-why", "why", () => this.view.ask("why", row.id));
@@ -77,7 +105,7 @@ class Detail {
     );
     const shown = { ...row, outcome: detail.outcome, live: detail.live };
     this.box.append(
-      this.title(shown), facts, this.why, this.actions(detail), this.history,
+      this.title(shown), facts, this.why, this.actions(detail), this.history, this.forking(detail),
     );
     this.history.open = historyOpen;
     this.why.open = this.view.isHere(); // elsewhere, the owner has to be asked for it
@@ -110,26 +138,43 @@ class Detail {
     if (answer.more) this.fork?.replaceChildren(make("pre", "dnb-forked", answer.more));
   }
 
+  // Say where the button was clicked that it was not done, and where to write what was missing.
+  refuse(action, lacking) {
+    const buttons = this.box.querySelector(BUTTONS[action] ?? `.dnb-button.dnb-${action}`)?.parentNode;
+    if (!buttons) return;
+    buttons.after(this.view.messageLine);
+    const input = lacking && buttons.parentNode.querySelector(FIELDS[lacking]);
+    if (!input) return;
+    input.setAttribute("aria-invalid", "true");
+    input.addEventListener("input", () => input.removeAttribute("aria-invalid"), { once: true });
+    input.focus({ preventScroll: true });
+  }
+
   // It takes no clicks while one is on its way, nor before a person can have seen what it shows.
   hold(waiting, held, stale) {
-    const box = this.box.querySelector(".dnb-actions");
     const off = Boolean(waiting || held) || stale;
-    // what is disabled loses the focus to the page, and whoever uses the keyboard their place
-    if (off && box?.contains(document.activeElement)) this.box.focus({ preventScroll: true });
-    if (box) box.disabled = off;
+    for (const box of this.box.querySelectorAll(".dnb-actions, .dnb-forking")) {
+      // what is disabled loses the focus to the page, and whoever uses the keyboard their place
+      if (off && box.contains(document.activeElement)) this.box.focus({ preventScroll: true });
+      box.disabled = off;
+    }
     if (this.queuedLine) this.queuedLine.hidden = !waiting || stale;
   }
 
   // -- actions --------------------------------------------------------------------------------
 
+  // What a click on a button of this row does.
+  doing(row, action, more) {
+    return this.view.guard(() => {
+      if (this.view.stale || this.view.waiting(row.id)) return; // one click, one verdict
+      this.view.ask(action, row.id, { seq: row.seq, ...more() });
+    });
+  }
+
   actions(row) {
     const may = (name) => row.actions.includes(name);
     const box = make("fieldset", "dnb-actions");
-    const act = (action, more) =>
-      this.view.guard(() => {
-        if (this.view.stale || this.view.waiting(row.id)) return; // one click, one verdict
-        this.view.ask(action, row.id, { seq: row.seq, ...more() });
-      });
+    const act = (action, more) => this.doing(row, action, more);
     if (may("confirm") || may("deny") || may("check")) box.append(this.verdicts(row, may, act));
     if (ENDED_BY[row.waits]) box.append(this.waits(row, may, act));
     const line = make("div", "dnb-buttons");
@@ -148,15 +193,20 @@ class Detail {
         effect: this.cascade.querySelector("input[type=radio]:checked")?.value ?? "",
       }));
     }
+    box.append(line, ...(this.cascade ? [this.cascade] : []));
+    this.queuedLine = make("div", "dnb-queued", "queued: the kernel answers when its cell lets it");
+    return make("div", "dnb-doing", box, this.queuedLine);
+  }
+
+  // It settles nothing, so it stands apart from what does.
+  forking(row) {
     this.fork = make("div", "dnb-fork");
-    const fork = act("fork", () => ({
+    const fork = this.doing(row, "fork", () => ({
       name: this.fork.querySelector(".dnb-new-name").value,
       reason: this.fork.querySelector(".dnb-reason").value,
     }));
-    line.append(button("Fork from here…", "dnb-fork-ask", () => this.drawFork(fork)));
-    box.append(line, ...(this.cascade ? [this.cascade] : []), this.fork);
-    this.queuedLine = make("div", "dnb-queued", "queued: the kernel answers when its cell lets it");
-    return make("div", "dnb-doing", box, this.queuedLine);
+    const ask = button("Fork from here…", "dnb-fork-ask", () => this.drawFork(fork));
+    return make("fieldset", "dnb-forking", ask, this.fork);
   }
 
   // Confirm, deny and check. Where nothing is in doubt, confirming is the exception: it is folded.
@@ -173,12 +223,17 @@ class Detail {
     add("confirm", "✔ Confirm: it happened", told);
     add("deny", "✘ Deny: it did not happen", proof);
     add("check", "Check now", () => ({}));
-    const fields = [field("Evidence", evidence, "how do you know? It is kept with the verdict"), line];
+    const fields = [field("Evidence", evidence, "how do you know? It is kept with the verdict")];
     if (may("confirm")) {
       const like = row.like.length ? [make("div", "dnb-hint", `${row.like[0]} returned ${row.like[1]}`)] : [];
-      fields.unshift(field("Result", result, HINT), ...like);
+      fields.push(field("Result", result, `only to confirm: what it returned, as ${HINT}`), ...like);
     }
-    if (row.outcome === "unknown") return make("div", "", ...fields, make("div", "dnb-hint", VERDICTS));
+    fields.push(line);
+    if (row.outcome === "unknown") {
+      const { look, denied } = keyed(row);
+      const hint = (text) => make("div", "dnb-hint", text);
+      return make("div", "", hint(look), ...fields, hint(CONFIRMED), hint(denied));
+    }
     const summary = make("summary", "", "run its cell again: it is done anew. Or did it happen after all?");
     return make("details", "dnb-folded", summary, ...fields);
   }

@@ -9,9 +9,9 @@ const WORDS = ["completed", "incomplete", "unknown"];
 const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
 const SOURCES = { ran: "ran now", record: "from record" };
 
-// Where a result is from. What this kernel has not come to is on record, or has only begun.
+// Where a result is from. What this kernel has not come to has one that it did not need, or none.
 const sourceOf = (row) =>
-  SOURCES[row.source] ?? (row.outcome === "completed" ? "on record" : row.live ? "" : "no result");
+  SOURCES[row.source] ?? (row.outcome === "completed" ? "not reached" : row.live ? "" : "no result");
 const TAIL = 8; // so much of the end is always to be seen
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
 
@@ -131,12 +131,13 @@ function isDue(sent) {
 const isCutOff = (root) => Boolean(root.closest(".jupyter-widgets-disconnected"));
 
 // The static table above a live one says the same to whoever has no kernel: while the live one
-// lives, it is folded. It is shown anew where something has changed; what a person has opened stays.
+// lives, it is folded, and so are the lines above it, which the live one has, too. It is shown anew
+// where something has changed; what a person has opened stays.
 class Above {
   constructor(root) {
     this.root = root;
     this.seen = new WeakSet(); // tables that were folded or left open, and outputs that are watched
-    this.open = false;
+    this.open = this.alone = false;
     this.renewed = new MutationObserver(() => this.look());
   }
 
@@ -150,6 +151,7 @@ class Above {
     for (const made of this.tables()) {
       if (this.seen.has(made)) continue;
       this.seen.add(made);
+      made.parentNode.classList.toggle("dnb-has-live", !this.alone);
       made.open = this.open;
       made.addEventListener("toggle", () => (this.open = made.open));
     }
@@ -160,8 +162,11 @@ class Above {
   }
 
   unfold(open) {
-    this.open = open;
-    for (const made of this.tables()) made.open = open;
+    this.open = this.alone = open;
+    for (const made of this.tables()) {
+      made.open = open;
+      made.parentNode.classList.toggle("dnb-has-live", !open);
+    }
   }
 
   close() {

@@ -21,11 +21,12 @@ class Header {
       if (id) view.reveal(id);
     }));
     this.now.title = "show it in the table";
+    this.asks = make("div", "dnb-asked");
     this.held = make("div", "dnb-held"); // why a click on the button is not answered yet
     this.kernels = make("details", "dnb-kernels", make("summary"), make("ul", "dnb-list"));
     this.notes = make("div", "dnb-notes");
     this.parts = [
-      make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause), this.bar,
+      make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause), this.asks, this.bar,
       this.held, make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
     ];
   }
@@ -42,6 +43,7 @@ class Header {
       part.style.flexGrow = counts[word] || 0;
     }
     for (const [name, made] of this.said) put(made, header[name] ?? "");
+    this.drawAsks(header.asks ?? []);
     const notes = header.notes ?? [];
     if (this.noted !== JSON.stringify(notes))
       this.notes.replaceChildren(...notes.map((note) => make("div", "", note)));
@@ -54,6 +56,16 @@ class Header {
       this.pause.classList.replace(`dnb-${action === "pause" ? "unpause" : "pause"}`, `dnb-${action}`);
     }
     this.tick(0);
+  }
+
+  // What waits for a person, and leads there.
+  drawAsks(asks) {
+    const key = JSON.stringify(asks);
+    if (this.asked === key) return;
+    this.asked = key;
+    const lead = ([op, text]) =>
+      button(`${SIGNS.unknown} ${text}`, "dnb-lead", this.view.guard(() => this.view.reveal(op, true)));
+    this.asks.replaceChildren(...asks.map(lead));
   }
 
   // What is under way has no outcome yet: it is among the incomplete.

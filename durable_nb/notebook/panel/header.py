@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
+from durable_nb.engine.questions import asked_of
 from durable_nb.engine.usage import seconds_text, usd_text
 from durable_nb.engine.views import HERE, OperationView, StatusView
+from durable_nb.model.outcomes import Outcome
 from durable_nb.notebook.panel.texts import moment, plain, short, spent
 
 #: Previous kernels that are named, the last ones.
 _KERNELS: Final = 10
+#: Of what a person is asked, so much is said above the table.
+_ASKS: Final = 3
 
 
 def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
@@ -26,7 +31,7 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``run, state, counts, running, spending, budget, saved, progress, current, kernels,
+        ``run, state, asks, counts, running, spending, budget, saved, progress, current, kernels,
         checkable, elapsed_s, ticking, here, notes, loss, paused``.
     """
     until = now if status.held_by else (status.updated or now)
@@ -34,6 +39,7 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     return {
         "run": plain(status.run),
         "state": state(status),
+        "asks": asks(status),
         "counts": dict(status.counts),
         "running": sum(row.view is not None and row.view.live for row in status.rows),
         "spending": spending(status),
@@ -73,6 +79,16 @@ def state(status: StatusView) -> str:
     if status.held_by and any(row.view is not None and row.view.live for row in status.rows):
         return "running"
     return "waits for you" if status.questions else status.status
+
+
+def asks(status: StatusView) -> list[list[str]]:
+    """Give what a person is asked: operation and question, each once, the first ones."""
+    found = {
+        view.id: asked_of(view.id, view.outcome, view.wait if view.waits else "")
+        for view in (question.view for question in status.questions)
+        if view is not None and (view.waits or view.changes or view.outcome == Outcome.UNKNOWN)
+    }
+    return [[plain(op), plain(said)] for op, said in islice(found.items(), _ASKS)]
 
 
 def spending(status: StatusView) -> str:

@@ -96,6 +96,7 @@ def detail_of(
         "error": short(view.error),
         "changes": [short(change) for change in view.changes],
         "idempotency_key": view.idempotency_key,
+        "keyed": view.keyed,
         "spent": spent(view.usd, view.tokens),
         "outside": outside_text(view.outside_s),
         "note": note(view),

@@ -1,4 +1,4 @@
-// All runs of a store; a click, or Enter, opens the panel of one below.
+// All runs of a store; a click, or Enter, opens the panel of one below, and closes it again.
 
 const HEADINGS = ["run", "status", "done", "in doubt", "cost", "touched", "waits for you"];
 
@@ -25,8 +25,7 @@ class RunRow {
     this.made.dataset.run = name;
     this.made.tabIndex = 0;
     this.made.setAttribute("role", "button");
-    this.made.setAttribute("aria-label", `open run ${name}`);
-    this.made.addEventListener("click", open);
+    this.made.addEventListener("click", (event) => event.detail > 1 || open()); // a double click is one
   }
 
   draw(row, chosen) {
@@ -35,14 +34,17 @@ class RunRow {
     const first = row.asks.slice(0, 2).join("; ");
     const more = row.asks.length > 2 ? ` and ${row.asks.length - 2} more` : "";
     say(name, row.name, "dnb-name");
-    say(status, row.pace ? `${row.status}, ${row.pace}` : row.status, `dnb-status-${row.status}`);
+    say(status, row.pace === "slow" ? `${row.status}, slow` : row.status, `dnb-status-${row.status}`);
     say(this.said, `${row.completed} of ${all}`);
     this.gauge.firstChild.style.width = `${all ? (100 * row.completed) / all : 0}%`;
     say(doubt, row.unknown ? `? ${row.unknown}` : "", row.unknown ? "dnb-asks" : "");
     say(cost, row.cost);
     say(touched, ago(row.touched_s));
     say(asks, first + more, "dnb-note dnb-asks");
-    this.made.setAttribute("aria-selected", String(row.name === chosen));
+    const isOpen = row.name === chosen;
+    this.made.setAttribute("aria-selected", String(isOpen));
+    this.made.setAttribute("aria-expanded", String(isOpen));
+    this.made.setAttribute("aria-label", `${isOpen ? "close" : "open"} run ${row.name}`);
   }
 }
 
@@ -95,7 +97,7 @@ class Runs {
     const known = this.rows;
     this.rows = new Map();
     for (const row of rows) {
-      const open = () => this.open(row.name);
+      const open = () => this.choose(row.name);
       const made = known.get(row.name) ?? new RunRow(row.name, open);
       made.draw(row, chosen);
       this.rows.set(row.name, made);
@@ -106,13 +108,16 @@ class Runs {
     if (focused && focused !== document.activeElement) focused.focus({ preventScroll: true });
     const needs = rows.filter((row) => row.asks.length).length;
     say(this.store, `runs in ${this.model.get("store")}`);
-    say(this.said, `${rows.length} run${rows.length === 1 ? "" : "s"}` + (needs ? `, ${needs} waiting for you` : ""));
+    const count = `${rows.length} run${rows.length === 1 ? "" : "s"}` + (needs ? `, ${needs} waiting for you` : "");
+    say(this.said, rows.length ? `${count}; choose one: its panel opens below` : count);
     say(this.message, failed);
   }
 
-  open(name) {
-    this.wanted = name === this.model.get("chosen") ? null : { name, ...again() };
-    this.model.send({ open: name });
+  // Open the panel of a run, or close it.
+  choose(name) {
+    const wanted = name === (this.wanted?.name ?? this.model.get("chosen")) ? "" : name;
+    this.wanted = { name: wanted, ...again() };
+    this.model.send({ open: wanted });
   }
 
   // A message may get lost, as in a page that is just being loaded; to ask twice opens one panel.

@@ -102,20 +102,27 @@ class Runs:
             pause = max(LOOK_S, _REST * (time.monotonic() - began))
 
     def _on_message(self, widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
-        """Open the panel of a run below the table; nothing that goes wrong leaves it."""
+        """Open the panel of a run below the table, or none; nothing that goes wrong leaves it."""
         try:
+            wanted = content.get("open")
+            if not wanted:
+                self.table.chosen, self.widget.children = "", (self.table,)
+                return
             name = next(
-                row.name
-                for row in overview(self.store).rows
-                if texts.plain(row.name) == content.get("open")
+                row.name for row in overview(self.store).rows if texts.plain(row.name) == wanted
             )
             panel = panel_of(Watched(self.store.place(name)))
             panel.refresh()
+            panel.table.observe(self._on_answer, "answer")  # once, however often it is opened
             self.table.chosen = texts.plain(name)
             self.widget.children = (self.table, panel.widget)
             panel.watch()
         except Exception as problem:
             self.table.message = f"{type(problem).__name__}: {problem}"
+
+    def _on_answer(self, _change: Any) -> None:
+        """Show what a click in the panel of a run has changed."""
+        self.refresh()
 
 
 def row_of(row: RunRow, now: datetime) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
 from collections import deque
@@ -44,7 +45,15 @@ _GIVE_UP: Final = 10
 _DRAWN: Final = 5_000
 _HERE: Final = Path(__file__).parent
 #: The front end's files, in the order in which they are put together: no bundler is needed.
-_MODULES: Final = ("dom.js", "store.js", "header.js", "rows.js", "detail.js", "table.js")
+_MODULES: Final = (
+    "dom.js",
+    "store.js",
+    "header.js",
+    "rows.js",
+    "detail.js",
+    "notice.js",
+    "table.js",
+)
 
 
 class Table(anywidget.AnyWidget):
@@ -59,6 +68,7 @@ class Table(anywidget.AnyWidget):
     details = traitlets.Dict().tag(sync=True)
     message = traitlets.Dict().tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
+    stopped = traitlets.Dict().tag(sync=True)  # which panel, how many cells of it, and where
     queued = traitlets.Dict().tag(sync=True)  # the front end's own: what waits for an answer
     beat = traitlets.Int(0).tag(sync=True)
     #: Gives all rows as they are now, whenever they are sent: to a page that opens, too.
@@ -89,7 +99,7 @@ class Panel:
 
     def __init__(self, run: Watched) -> None:
         self.run = run
-        self.table = Table()
+        self.table = Table(stopped={"panel": secrets.token_hex(8), "count": 0, "notebook": ""})
         answer_beside_cells(self.table.comm)
         self._sent = Sent()
         self.table.whole = self._sent.whole
@@ -138,7 +148,7 @@ class Panel:
                     found["cascade"] = model.cascade_of(self.run, op)
                 case _:
                     answer = act(self.run, {**content, "op": op})
-                    found |= {"ok": answer.ok, "more": answer.more}
+                    found |= {"ok": answer.ok, "more": answer.more, "field": answer.field}
                     self._tell(answer.text, ok=answer.ok, request=request)
         except Exception as problem:
             answer = Answer(False, f"{type(problem).__name__}: {problem}")
@@ -290,13 +300,17 @@ def panel_of(run: Watched) -> Panel:
     return panel
 
 
-def show(run: Watched) -> None:
+def show(run: Watched, *, stopped: bool = False, notebook: str = "") -> None:
     """Show the static table, and after it, where there is a front end, the live one.
 
     Parameters
     ----------
     run : Watched
         Whoever holds it. Shown again, it is the same widget in another place.
+    stopped : bool
+        Whether a cell has stopped because of it: the page says so, as long as it stands elsewhere.
+    notebook : str
+        Which notebook that is, where it is known.
     """
     known = _panels.get(run.place)  # which looks only for what has changed
     run, saved = (run, Saved()) if known is None else (known.run, known.saved)
@@ -309,6 +323,10 @@ def show(run: Watched) -> None:
         panel.saved = saved
         panel.table.message = {}  # what was said of an earlier doubt is said
         panel.refresh()
+        if stopped:
+            before = panel.table.stopped
+            said = {"count": before["count"] + 1, "notebook": plain(notebook)}
+            panel.table.stopped = {**before, **said}
         panel.expect_view()
         bundle = dict(panel.widget._repr_mimebundle_())
         bundle["text/plain"] = f"the live panel of run {run.name}"

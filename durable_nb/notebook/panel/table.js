@@ -72,11 +72,13 @@ class View {
     const queued = this.guard(() => this.drawQueued());
     this.model.on("change:queued", queued);
     const timer = setInterval(this.guard(() => this.tick()), 1000);
+    Notice.of(this.model)?.add(this.root, this.guard(() => this.comeHere()));
     this.guard(() => (this.drawHeader(), this.takeRows(), this.takePatch(), this.drawMessage()))();
     requestAnimationFrame(this.guard(() => this.above.look()));
     return () => {
       clearInterval(timer);
       clearTimeout(this.still);
+      Notice.of(this.model)?.remove(this.root);
       this.grid.close();
       this.above.close();
       this.model.off("change:queued", queued);
@@ -138,7 +140,11 @@ class View {
       if (this.asking === answer.op) this.asking = null;
       this.drawDetail();
     }
-    if (answer.op === this.chosen) this.detail.take(answer);
+    if (answer.op !== this.chosen) return;
+    this.detail.take(answer);
+    if (!mine || answer.ok !== false || !asked.has(answer.request)) return;
+    this.detail.refuse(mine.action, answer.field);
+    this.messageLine.scrollIntoView({ block: "nearest" });
   }
 
   waiting(op) {
@@ -276,6 +282,7 @@ class View {
   drawMessage() {
     const message = this.model.get("message");
     if (message.request && !asked.has(message.request)) return; // another tab's
+    if (message.ok !== false) this.bringHome();
     if (message.text) {
       this.say(message.text, message.ok);
       if (message.request) this.messageLine.scrollIntoView({ block: "nearest" });
@@ -286,6 +293,11 @@ class View {
   hush() {
     const failed = this.messageLine.classList.contains("dnb-failed");
     if (!failed && performance.now() - this.saidAt > SAID_MS) this.messageLine.textContent = "";
+  }
+
+  // What was said stands above the operation again, not at its buttons.
+  bringHome() {
+    if (this.staleLine.nextSibling !== this.messageLine) this.staleLine.after(this.messageLine);
   }
 
   say(text, ok) {
@@ -308,7 +320,7 @@ class View {
   }
 
   // Choose an operation, and bring its row into view, whatever the filters are.
-  reveal(op) {
+  reveal(op, whole = false) {
     if (!this.grid.reveal(op)) {
       this.search.value = "";
       this.word = "all";
@@ -316,7 +328,16 @@ class View {
       this.drawFilters(this.model.get("header").counts ?? {});
       this.grid.reveal(op);
     }
-    this.choose(op);
+    this.choose(op, whole);
+    if (whole) this.detail.box.scrollIntoView({ block: "nearest" });
+  }
+
+  // Bring the page here, and whoever uses the keyboard to what waits for them.
+  comeHere() {
+    const come = () => this.root.scrollIntoView({ block: "start" });
+    come();
+    requestAnimationFrame(come); // what was not laid out before has its height now
+    this.detail.box.focus({ preventScroll: true });
   }
 
   drawDetail() {
@@ -350,6 +371,10 @@ class View {
 }
 
 export default {
+  initialize({ model }) {
+    const notice = new Notice(model);
+    return () => notice.close();
+  },
   render({ model, el }) {
     return new View(model, el).start();
   },

@@ -41,7 +41,7 @@ def test_what_needs_a_person_comes_first_with_what_it_asks(store):
     found = overview(store)
     rows = {row.name: row for row in found.rows}
     assert {row.name for row in found.rows[:2]} == {"waits", "doubt"}
-    assert rows["waits"].asks == ("approval[Send?]#1 waits for a decision",)
+    assert rows["waits"].asks == ("approval[Send?]#1 waits for approval",)
     assert rows["doubt"].asks == ("pay#1 may have happened: confirm or deny",)
     assert rows["timer"].asks == rows["done"].asks == ()
     assert (rows["done"].status, rows["done"].completed, rows["done"].cost) == (
@@ -61,5 +61,5 @@ def test_the_text_has_no_times_and_says_the_same(store, capsys):
 
 def test_a_store_without_runs_says_so(tmp_path):
     """Nothing is made by looking."""
-    assert str(overview(tmp_path / "none")) == "no runs in none"
+    assert str(overview(tmp_path / "none")) == "no runs in none/"
     assert not (tmp_path / "none").exists()

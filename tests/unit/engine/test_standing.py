@@ -172,6 +172,15 @@ def test_what_the_program_no_longer_reaches_is_listed_at_its_end(open_run, effec
     assert "pay#1 is an effect that happened" in said
 
 
+def test_the_end_of_a_run_is_said_with_what_is_done(open_run, effects, capsys):
+    """Once: a run that is finished already says nothing more."""
+    with open_run() as run:
+        run.step("look", effect="none").call(cheap, 1)
+        run.finish()
+        run.finish()
+    assert capsys.readouterr().err.count("is finished: 1 completed\n") == 1
+
+
 def test_what_follows_a_stop_is_not_called_unreached(open_run, effects, capsys):
     """A program that was stopped before its end says nothing about the rest."""
     with open_run() as run:

@@ -107,7 +107,7 @@ def test_a_changed_operation_offers_keep_and_rerun(tmp_path):
         answer = act(run, click(run, "keep", "plan#1"))
 
         assert answer.ok
-        assert answer.text.endswith("Settled. Run the cell again.")
+        assert answer.text.endswith("Settled. Run its cell again, or all cells.")
         assert "keep" not in row(run, "plan#1")["actions"]
 
 
@@ -176,7 +176,7 @@ def test_confirm_and_deny_settle_and_say_so(run):
     doubt(run)
     answer = act(run, click(run, "confirm", "pay#1", result="[1]", evidence="seen"))
     assert (answer.ok, run.get("pay#1").result) == (True, [1])
-    assert answer.text.endswith("Settled. Run the cell again.")
+    assert answer.text.endswith("Settled. Run its cell again, or all cells.")
     assert "seen" in run.history("pay#1").detail.iloc[-1]
 
     doubt(run, "mail")
@@ -192,7 +192,47 @@ def test_no_doubt_is_settled_without_saying_how_it_is_known(run, action):
 
     assert not answer.ok
     assert answer.text.startswith("say how you know that it ")
+    assert answer.field == "evidence"
     assert kinds(run, "pay#1") == ["intended", "raised"]
+
+
+def test_a_refusal_names_the_field_that_is_to_be_written(run):
+    """Which the page marks, and puts the cursor into; where another reason stands, none."""
+    doubt(run)
+    told = {"evidence": "seen"}
+    assert act(run, click(run, "confirm", "pay#1", result=" ", **told)).field == "result"
+    assert act(run, click(run, "confirm", "pay#1", result="{x", **told)).field == "result"
+    assert act(run, click(run, "fork", "pay#1", name="")).field == "name"
+    assert act(run, click(run, "approve", "pay#1")).field == ""
+    assert kinds(run, "pay#1") == ["intended", "raised"]
+
+
+def test_it_is_said_whether_the_step_was_handed_its_idempotency_key(run):
+    """Whoever looks for a key that nobody sent finds nothing, and is near to a wrong denial."""
+
+    def keyed(*, idempotency_key):
+        raise ConnectionError(idempotency_key)
+
+    def bare(**_):
+        raise ConnectionError("no answer")
+
+    with pytest.raises(dnb.UnknownOutcome):
+        run.step("pay").call(keyed)
+    shown = model.detail_of(run.get("pay#1"))
+    assert shown["keyed"] is True
+    assert "idempotency key" in act(run, click(run, "deny", "pay#1", evidence="none")).text
+    with pytest.raises(dnb.UnknownOutcome):
+        run.step("pay", key="own").call(keyed, idempotency_key="mine")
+    assert run.get("pay[own]#1").keyed is False
+    assert act(run, click(run, "deny", "pay[own]#1", evidence="none")).ok
+    with pytest.raises(dnb.UnknownOutcome):
+        run.step("mail").call(bare)
+    assert model.detail_of(run.get("mail#1"))["keyed"] is False
+    assert "key" not in act(run, click(run, "deny", "mail#1", evidence="none")).text
+    with pytest.raises(dnb.UnknownOutcome), run.step("with") as op:
+        assert op.needed
+        raise ConnectionError
+    assert model.detail_of(run.get("with#1"))["keyed"] is None
 
 
 def test_the_form_shows_what_another_one_returned(run):
@@ -416,7 +456,7 @@ def test_a_click_on_a_run_that_nobody_holds_takes_the_lease_for_a_moment(tmp_pat
     }  # fmt: skip
     panel._on_message(panel.table, message, [])
 
-    assert panel.table.message["text"].endswith("Settled. Run the cell again.")
+    assert panel.table.message["text"].endswith("Settled. Run its cell again, or all cells.")
     assert panel_row(panel)["outcome"] == "completed"
     panel.close()
     with dnb.run("job", store=tmp_path) as run:

@@ -208,6 +208,25 @@ def test_the_header_says_what_it_costs_saves_and_is_at(tmp_path):
             op.result = op.needed
 
 
+def test_the_header_says_what_a_person_is_asked(run):
+    """Each operation once, the first three; nothing once all is settled."""
+    assert header(run.status_view())["asks"] == []
+    with pytest.raises(dnb.ApprovalPending):
+        run.approval("Send?")
+    asked = [["approval[Send?]#1", "approval[Send?]#1 waits for approval"]]
+    assert header(run.status_view())["asks"] == asked
+    run.approve("approval[Send?]#1")
+
+    def pay(n: int) -> None:
+        raise ConnectionError(n)
+
+    with pytest.raises(dnb.UnknownOutcome):
+        run.map(pay, range(5), key=str, independent=True)
+    found = header(run.status_view())["asks"]
+    assert [op for op, _ in found] == [f"pay[{n}]#1" for n in range(3)]
+    assert found[0][1] == "pay[0]#1 may have happened: confirm or deny"
+
+
 # -- the static table ----------------------------------------------------------------------------
 
 
