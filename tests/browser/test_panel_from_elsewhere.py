@@ -6,6 +6,7 @@ import time
 
 import pytest
 from playwright.sync_api import expect
+from support.waiting import eventually
 
 OWNER = [
     """\
@@ -218,3 +219,22 @@ def test_recorded_rich_output_is_shown_to_who_recorded_it_and_as_text_to_others(
     nb.page.wait_for_timeout(500)
     assert nb.alerts == []
     nb.shot("2-of-another")
+
+
+@pytest.mark.parametrize("front", ["lab", "notebook"])
+def test_the_pause_button_works_in_the_kernel_that_takes_the_place_of_a_killed_one(notebook):
+    """The server starts it; nothing of the page is loaded anew, and the click is not queued."""
+    opening = OWNER[0].replace("refund-17", "refund-21").replace("../shared-store", "store")
+    nb = notebook("brake-again", [opening, "run.panel()", WORKER])
+    nb.run_all(wait=False)
+    nb.kill("ledger")
+    nb.revive()
+    before = len(nb.lines())
+    nb.run_all(wait=False)
+    eventually(lambda: len(nb.lines()) > before, 30)
+    panel = nb.panel()
+    panel.locator(".dnb-pause").click()
+    expect(panel.locator(".dnb-status")).to_have_text("paused")
+    nb.settle()
+    expect(nb.page.locator(".jp-OutputArea").last).to_contain_text("the run is paused")
+    assert len(nb.lines()) < 100
