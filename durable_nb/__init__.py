@@ -124,7 +124,7 @@ def open_run(
     *,
     store: str | os.PathLike[str] | None = None,
     must_exist: bool = False,
-    fresh: bool = False,
+    fresh: bool | str = False,
     expect: Iterable[str] = (),
     adopt: str | None = None,
     version: str | None = None,
@@ -149,8 +149,10 @@ def open_run(
         `DURABLE_STORE`, else the nearest ``.durable`` upwards, else ``./.durable``.
     must_exist : bool
         Refuse to begin a new run.
-    fresh : bool
-        Set the old folder aside and begin anew, under a new run id.
+    fresh : bool or "finished"
+        Set the old folder aside and begin anew, under a new run id: with True whenever this is
+        called, so that what is on record is done again; with "finished" only where the last run of
+        this name has come to its end (`Run.finish`), while one that was cut off is resumed.
     expect : iterable of str
         Names of steps to come, so that a status shows what was not reached yet.
     adopt : {"moved", "abandoned", "fork"}, optional

@@ -14,9 +14,8 @@ from durable_nb.demo.result import Settled
 from durable_nb.engine.run import Run
 from durable_nb.engine.store import open_run
 from durable_nb.engine.views import OperationView
+from durable_nb.model.verdicts import RECONCILER
 
-#: The actor that the history names where a step's reconciler gave the verdict.
-RECONCILER: Final = "reconciler"
 VERDICTS: Final = frozenset({"confirmed", "denied"})
 
 

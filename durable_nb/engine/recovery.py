@@ -33,6 +33,7 @@ from durable_nb.model.identity import is_within
 from durable_nb.model.outcomes import OUTCOMES, Effect, Kind, Outcome
 from durable_nb.model.records import RUN, Draft, Record
 from durable_nb.model.state import OperationState
+from durable_nb.model.verdicts import RECONCILER
 
 if TYPE_CHECKING:
     from durable_nb.engine.operation import Operation
@@ -182,7 +183,7 @@ def reconcile(run: Trajectory, options: Options, state: OperationState) -> Core[
                 wait = 0.0
             case _:
                 reason, wait = f"the reconciler answered {answer!r}", 0.0
-        said = {"reason": values.redact(reason), "actor": "reconciler"}
+        said = {"reason": values.redact(reason), "actor": RECONCILER}
         run.append(Draft(state.id, Kind.UNDECIDED, said))
         if wait <= 0:
             return False
@@ -201,7 +202,7 @@ def _settle(run: Trajectory, state: OperationState, kind: Kind, body: dict[str, 
     evidence = values.redact(str(body.get("evidence", "")))
     with run.lock:
         if run.fold.operations[state.id].kind is state.kind:
-            said = {**body, "evidence": evidence, "actor": "reconciler"}
+            said = {**body, "evidence": evidence, "actor": RECONCILER}
             run.append(Draft(state.id, kind, said))
             run.say(f"{state.id}: settled by its reconciler: {kind} ({evidence})")
 

@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +44,8 @@ _AS_RECORDED: Final = Terms()
 #: What is brought on first use, and may be used first in a thread of an open run. An import in one
 #: thread is what Ctrl-C must not meet in another: CPython may keep the import lock for ever.
 _IN_THREADS: Final = ("difflib", "getpass", "diskcache")
+#: Of `fresh`: begin anew only where the last one has come to its end.
+FINISHED: Final = "finished"
 #: A script: no cells, and stdout is left to the program.
 SCRIPT: Final = Surroundings(origin=lambda: None, say=_to_stderr)
 
@@ -52,7 +55,7 @@ def open_run(
     *,
     store: StoreLike | None = None,
     must_exist: bool = False,
-    fresh: bool = False,
+    fresh: bool | str = False,
     expect: Iterable[str] = (),
     adopt: str | None = None,
     allow_network_fs: bool = False,
@@ -76,8 +79,10 @@ def open_run(
     root = store_of(store)
     place = root.place(name)
     held = OPEN.at(place)
+    if fresh not in (True, False, FINISHED):
+        raise ValueError(f"fresh is True, False or {FINISHED!r}, not {fresh!r}")
     if held is not None and role == "runner":
-        if fresh:
+        if fresh and fresh != FINISHED:
             raise RunHeld(name, "this very process", "Close it first: run.close().")
         if terms.changes(held.fold, held.artifacts) or _asks_otherwise(held, terms):
             why = "Its terms cannot change while it is open. Close it first: run.close()."
@@ -91,7 +96,8 @@ def open_run(
     root.prepare()
     for warning in root.warnings(allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
-    lease = place.acquire(who or OwnerInfo.here(role=role), fresh=fresh)
+    anew = _is_finished(place) if fresh == FINISHED else bool(fresh)
+    lease = place.acquire(who or OwnerInfo.here(role=role), fresh=anew)
     try:
         with _uncollected():
             run = _open_journal(
@@ -105,14 +111,37 @@ def open_run(
             plan.attend(run)
         OPEN.add(run)
         set_frame(Frame(run, run.root))
-        surroundings.say(_greeting(run))
-        if paused := paused_text(run.fold):
-            surroundings.say(
-                f"run {name} is {paused}: nothing new begins in it until run.unpause()"
-            )
-        for note in run.permits.notes(run.fold):
-            surroundings.say(f"run {name}: {note}")
+        aside = f"; the one before it is kept as {lease.aside}" if lease.aside else ""
+        surroundings.say(_greeting(run) + aside)
+        for note in _notes(run):
+            surroundings.say(note)
     return run
+
+
+def _notes(run: Run) -> Iterator[str]:
+    """Say what stops a run that was just opened, or will."""
+    if paused := paused_text(run.fold):
+        yield f"run {run.name} is {paused}: nothing new begins in it until run.unpause()"
+    for note in run.permits.notes(run.fold):
+        yield f"run {run.name}: {note}"
+
+
+def _is_finished(place: Place) -> bool:
+    """Tell whether a run has come to its end, by its own records."""
+    if not place.exists():
+        return False
+    quiet = replace(SCRIPT, say=lambda _line: None)
+    run = open_run(
+        place.name,
+        store=place.store,
+        role="reader",
+        surroundings=quiet,
+        allow_network_fs=True,  # it was warned of, or refused, for the opening itself
+    )
+    try:
+        return run.fold.kind is Kind.FINISHED
+    finally:
+        run.close()
 
 
 @contextmanager

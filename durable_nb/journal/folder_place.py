@@ -177,11 +177,12 @@ class FolderPlace:
         if not fresh or not self.exists():
             return FolderLease(self.folder, lease)
         try:
-            folders.set_aside(self.folder)
+            aside = folders.set_aside(self.folder).name
         finally:
             lease.release()
         folders.prepare_run(self.folder.parent, self.name)
-        return FolderLease(self.folder, Lease.acquire(self.folder, run=self.name, who=who))
+        again = Lease.acquire(self.folder, run=self.name, who=who)
+        return FolderLease(self.folder, again, aside)
 
     def artifacts(self) -> FolderArtifacts:
         """Give what keeps large values; it is to be closed."""
@@ -214,8 +215,8 @@ class FolderPlace:
 class FolderLease:
     """The lease of a run in a folder, and the head, which goes with it."""
 
-    def __init__(self, folder: Path, lease: Lease) -> None:
-        self._folder, self._lease = folder, lease
+    def __init__(self, folder: Path, lease: Lease, aside: str = "") -> None:
+        self._folder, self._lease, self.aside = folder, lease, aside
         self._head: Head | None = None
 
     @property

@@ -224,6 +224,11 @@ class HeldLease(Protocol):
         """The id that is known outside of the records, once the journal is open; or ""."""
         ...
 
+    @property
+    def aside(self) -> str:
+        """Under which name the run is kept that was set aside for this one; "" if none was."""
+        ...
+
     def keep_run_id(self, run_id: str) -> None:
         """Keep the run's id where it outlives the loss of all records."""
         ...

@@ -9,6 +9,9 @@ from typing import Final
 
 from durable_nb.model.outcomes import Kind, Outcome
 
+#: The actor of a verdict that a step's own look-up gave.
+RECONCILER: Final = "reconciler"
+
 
 class Verdict(StrEnum):
     """A settlement that a person, or a reconciler, records."""

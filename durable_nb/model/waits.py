@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from durable_nb.model.outcomes import Kind
-from durable_nb.model.verdicts import Verdict
+from durable_nb.model.verdicts import RECONCILER, Verdict
 
 
 class Wait(StrEnum):
@@ -66,7 +66,7 @@ FITS: Final[Mapping[tuple[Verdict, Wait | None], str]] = MappingProxyType(
 
 
 def decided(kind: Kind | None, body: Mapping[str, Any]) -> str:
-    """Say how an approval was decided, by whom and why; "" of any other record.
+    """Say how an approval was decided, by whom and why, or who confirmed; "" of any other record.
 
     Parameters
     ----------
@@ -75,6 +75,8 @@ def decided(kind: Kind | None, body: Mapping[str, Any]) -> str:
     body : Mapping
         Its body: ``actor`` and ``reason``.
     """
+    if kind is Kind.CONFIRMED:
+        return f"confirmed by {'its reconciler' if body.get('actor') == RECONCILER else 'a person'}"
     if kind is None or kind not in _DECIDED:
         return ""
     why = f": {body['reason']}" if body.get("reason") else ""

@@ -66,7 +66,7 @@ _NAME_FIRST: Final = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s*(.*)""", 
 #: Run states in which there is nothing left to do.
 _DONE: Final = frozenset({"finished"})
 #: What to do with one that nobody holds.
-_GO_ON: Final = "Go on with one: %durable run"
+_GO_ON: Final = "Run its cells again to go on, or open it: %durable run"
 
 
 class Verbs:

@@ -28,8 +28,8 @@ _LONGEST: Final = 60
 #: What the page says by itself where no update comes any more: a kernel that is gone says nothing.
 _LATE: Final = (
     "<style>@keyframes durable-nb-late { to { font-size: inherit } } .durable-nb-late::after { "
-    'content: " · nothing heard since: the kernel is gone, or too busy"; font-size: 0; '
-    "animation: durable-nb-late 0s linear 10s forwards }</style>"
+    'content: " · nothing heard since: the kernel is gone (then run all cells again), or too busy";'
+    " font-size: 0; animation: durable-nb-late 0s linear 5s forwards }</style>"
     '<span class="durable-nb-late"></span>'
 )
 #: In a terminal: to the beginning of the line, which is emptied.

@@ -191,9 +191,9 @@ def test_a_doubt_is_found_and_confirmed_with_the_keyboard_alone(long):
     expect(panel.locator(".dnb-confirm")).to_be_enabled()
     keys.press("Tab")  # why
     keys.press("Tab")
-    keys.type('"pay_1"')
-    keys.press("Tab")
     keys.type("seen in the shop")
+    keys.press("Tab")
+    keys.type('"pay_1"')
     keys.press("Tab")
     keys.press("Enter")
     expect(panel.locator(".dnb-message")).to_contain_text(

@@ -50,7 +50,13 @@ def test_the_refund_agent_gives_a_person_the_time_to_kill_it_and_says_which_proc
     os.kill(pid, signal.SIGKILL)
     assert len(ledger.read(done)) < len(read_tickets())
 
-    nb.page.wait_for_timeout(1000)
+    # nobody is left who could say so, and the line under the cell says it by itself
+    line = nb.page.locator(".durable-nb-progress").first
+    line.scroll_into_view_if_needed()
+    shown = "(line) => getComputedStyle(line.querySelector('.durable-nb-late'), '::after').fontSize"
+    assert line.evaluate(shown) == "0px"
+    eventually(lambda: line.evaluate(shown) != "0px", 10)
+    nb.shot("1-gone")
     nb.revive()
     nb.run_all(wait=False)
     _, opened = cell_that_holds(nb, "import durable_nb as dnb")
@@ -58,18 +64,21 @@ def test_the_refund_agent_gives_a_person_the_time_to_kill_it_and_says_which_proc
     nb.kill(lambda: True)
     nb.revive()
 
-    number, _ = cell_that_holds(nb, "os.getpid()")  # stands for the reader's new cell
-    before = len(ledger.read(done))
-    again = (
-        '%load_ext durable_nb\nimport durable_nb as dnb\nrun = dnb.open_run("refunds", fresh=True)'
-    )
-    nb.write(number, again)
+    number, _ = cell_that_holds(nb, "import durable_nb as dnb")
+    nb.write(number, 'import durable_nb as dnb\nrun = dnb.open_run("refunds", fresh="finished")')
     nb.run_cell(number)
     nb.settle()
-    nb.write(number, "print('anew')")
+    _, opened = cell_that_holds(nb, "import durable_nb as dnb")
+    expect(opened).to_contain_text("resumed run refunds")  # it was cut off, and is not begun anew
+    nb.write(number, "import durable_nb as dnb\nrun.finish()")
+    nb.run_cell(number)
+    nb.settle()
+    before = len(ledger.read(done))
+    nb.write(number, 'import durable_nb as dnb\nrun = dnb.open_run("refunds", fresh="finished")')
     nb.run_all(wait=False)
     first_order = read_tickets()[0].order  # another run: the first customer, once more
     eventually(lambda: first_order in [e.same for e in ledger.read(done)[before:]], 60)
+    expect(opened).to_contain_text("the one before it is kept as .refunds.old-1")
 
 
 @pytest.mark.parametrize(

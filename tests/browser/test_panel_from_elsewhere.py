@@ -221,7 +221,6 @@ def test_recorded_rich_output_is_shown_to_who_recorded_it_and_as_text_to_others(
     nb.shot("2-of-another")
 
 
-@pytest.mark.parametrize("front", ["lab", "notebook"])
 def test_the_pause_button_works_in_the_kernel_that_takes_the_place_of_a_killed_one(notebook):
     """The server starts it; nothing of the page is loaded anew, and the click is not queued."""
     opening = OWNER[0].replace("refund-17", "refund-21").replace("../shared-store", "store")

@@ -252,21 +252,49 @@ def test_a_double_click_does_not_hit_the_next_doubt_that_comes_under_the_pointer
     expect(panel.locator(".dnb-bar")).to_contain_text("2 incomplete")
 
 
-def test_what_a_form_lacks_is_said_at_its_buttons_and_waits_to_be_written(notebook):
-    """The field is marked and has the focus; nothing was recorded; once settled it is said above."""
-    nb = notebook("lacks", [LOAD, CHARGE, "charge()"])
+def test_a_stop_is_said_where_it_is_out_of_sight_and_what_a_form_lacks_at_its_buttons(notebook):
+    """Not while it is seen, nor once it was; put away it stays away, until a cell stops again.
+
+    What its form lacks is said at its buttons, the field is marked and has the focus, and nothing
+    was recorded; once settled, it is said above.
+    """
+    far = "\n".join(f"# line {n}" for n in range(80))
+    nb = notebook("notice", [LOAD, CHARGE, "charge()", far])
+    for cell in (0, 1, 2):
+        nb.run_cell(cell)
+        nb.settle()
+    notice = nb.page.locator(".dnb-notice")
+    expect(nb.panel()).to_be_in_viewport()
+    nb.page.wait_for_timeout(2000)
+    assert notice.count() == 0
+    bottom = "(e) => e.closest('.jp-WindowedPanel-outer').scrollTo(0, 1e6)"
+    nb.page.locator(".jp-Cell").first.evaluate(bottom)
+    nb.page.wait_for_timeout(2000)
+    assert notice.count() == 0, "who has seen the panel knows"
+
     nb.run_all()
+    nb.page.locator(".jp-Cell").first.evaluate(bottom)
+    expect(notice).to_contain_text(
+        "run refund-17 in job.ipynb has stopped: charge#1 may have happened"
+    )
+    notice.get_by_label("close").click()
+    nb.page.wait_for_timeout(2000)
+    assert notice.count() == 0
+
+    # what its form lacks is said at its buttons, and waits to be written
     panel = nb.panel()
     message, evidence = panel.locator(".dnb-message"), panel.locator(".dnb-evidence")
     panel.locator(".dnb-confirm").click()
     expect(message).to_contain_text("say how you know that it happened")
+    expect(message).to_contain_text("; and say what the step returned")
+    expect(panel.locator(".dnb-question")).to_have_text("Did charge#1 happen? ")
     expect(panel.locator(".dnb-buttons:has(.dnb-confirm) + .dnb-message")).to_have_count(1)
     expect(evidence).to_be_focused()
     expect(evidence).to_have_attribute("aria-invalid", "true")
     nb.page.keyboard.type("seen")
     expect(evidence).not_to_have_attribute("aria-invalid", "true")
     panel.locator(".dnb-confirm").click()
-    expect(message).to_contain_text("what would the step have returned?")
+    expect(message).to_contain_text("say what the step returned")
     expect(panel.locator(".dnb-result")).to_be_focused()
     nb.page.keyboard.type("{not json")
     panel.locator(".dnb-confirm").click()
@@ -277,32 +305,6 @@ def test_what_a_form_lacks_is_said_at_its_buttons_and_waits_to_be_written(notebo
     expect(message).to_contain_text("confirmed")
     expect(panel.locator(".dnb-detail .dnb-message")).to_have_count(0)
     expect(panel.locator(".dnb-message")).to_have_count(1)
-
-
-def test_a_run_that_stopped_says_so_only_where_its_panel_is_out_of_sight(notebook):
-    """Not while it is seen, nor once it was; put away it stays away, until a cell stops again."""
-    far = "\n".join(f"# line {n}" for n in range(80))
-    nb = notebook("notice", [LOAD, CHARGE, "charge()", far])
-    for cell in (0, 1, 2):
-        nb.run_cell(cell)
-        nb.settle()
-    notice = nb.page.locator(".dnb-notice")
-    expect(nb.panel()).to_be_in_viewport()
-    nb.page.wait_for_timeout(2500)
-    assert notice.count() == 0
-    bottom = "(e) => e.closest('.jp-WindowedPanel-outer').scrollTo(0, 1e6)"
-    nb.page.locator(".jp-Cell").first.evaluate(bottom)
-    nb.page.wait_for_timeout(2500)
-    assert notice.count() == 0, "who has seen the panel knows"
-
-    nb.run_all()
-    nb.page.locator(".jp-Cell").first.evaluate(bottom)
-    expect(notice).to_contain_text(
-        "run refund-17 in job.ipynb has stopped: charge#1 may have happened"
-    )
-    notice.get_by_label("close").click()
-    nb.page.wait_for_timeout(2500)
-    assert notice.count() == 0
 
 
 def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_outlives_it(notebook):

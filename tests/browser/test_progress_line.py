@@ -62,20 +62,3 @@ def test_a_long_cell_has_one_line_that_tells_how_far_it_is(notebook):
     nb.save()
     nb.open()
     expect(line).to_have_text(said)
-
-
-def test_the_line_of_a_kernel_that_is_gone_says_that_nothing_was_heard(notebook):
-    """By itself, since nobody is left who could update it; while it works it says nothing."""
-    nb = notebook("progress-late", [LOAD, AGENT])
-    nb.run_cell(0)
-    nb.settle()
-    nb.run_cell(1)
-    line = nb.page.locator(".durable-nb-progress")
-    shown = "(line) => getComputedStyle(line.querySelector('.durable-nb-late'), '::after').fontSize"
-    expect(line).to_contain_text("think[0]#1")
-    nb.page.wait_for_timeout(3000)
-    assert line.evaluate(shown) == "0px"
-    nb.kill(lambda: True)
-    nb.page.wait_for_timeout(11_000)
-    assert line.evaluate(shown) != "0px"
-    nb.shot("3-gone")

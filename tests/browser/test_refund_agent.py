@@ -184,7 +184,9 @@ def test_a_refund_is_settled_by_asking_the_shop_and_a_mail_by_a_click(notebook, 
     expect(notice).to_have_count(0)
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("completed")
     expect(row(nb, "mail[A-1004]#1")).to_contain_text("unknown")
-    expect(nb.panel().locator(".dnb-detail")).to_contain_text("by its inputs, for the step was not")
+    expect(nb.panel().locator(".dnb-detail")).to_contain_text(
+        "for its inputs: nobody there has its"
+    )
     for theme, name in (("Dark", "1-unknown-dark"), ("Light", "1-unknown")):  # of README, too
         nb.theme(f"JupyterLab {theme}")
         nb.panel().scroll_into_view_if_needed()
@@ -204,7 +206,7 @@ def test_a_refund_that_nobody_can_look_up_is_confirmed_with_a_click(notebook, sh
     shop.lookups = False
     nb.run_all()
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("unknown")
-    expect(nb.panel().locator(".dnb-detail")).to_contain_text("by its idempotency key, or by its")
+    expect(nb.panel().locator(".dnb-detail")).to_contain_text("for its idempotency key, or for its")
     nb.panel().scroll_into_view_if_needed()
     nb.shot("1-unknown")
 

@@ -71,6 +71,8 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     nb.page.keyboard.press("Enter")
     expect(panel.locator(".dnb-message")).to_contain_text("confirmed")
     expect(runs.locator(".dnb-elapsed")).to_have_text("2 runs; choose one: its panel opens below")
+    expect(runs.locator("tbody")).to_contain_text("1 so far")  # how much is to come is not known
+    expect(runs.locator("tbody")).to_contain_text("1 of 1")  # of the one that is finished
     static = nb.page.locator(".durable-nb-runs details")  # which says so, too, where it is saved
     expect(static).not_to_contain_text("confirm or deny")
     assert not static.evaluate("(made) => made.open")

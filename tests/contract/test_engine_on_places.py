@@ -132,7 +132,12 @@ def test_a_fresh_run_begins_anew(store: Store):
             run.step(name, effect="none").call(lambda: 1)
             ids.add(run.id)
             assert [state.id for state in run.states()] == [f"{name}#1"]
-    assert len(ids) == 2
+        with dnb.run("r", store=store, fresh="finished") as run:
+            ids.add(run.id)  # which has not come to its end
+            run.finish()
+    with dnb.run("r", store=store, fresh="finished") as run:
+        ids.add(run.id)
+    assert len(ids) == 3
     assert store.names() == ["r"]
     with pytest.raises(RunMissing, match="r"):
         dnb.open_run("s", store=store, must_exist=True)

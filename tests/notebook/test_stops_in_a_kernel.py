@@ -206,4 +206,4 @@ def test_a_run_that_nobody_holds_is_what_to_go_on_with(k: Kernel, tmp_path):
     k.run("two = dnb.open_run('then this'); two.step('a').call(lambda: 1); two.close()")
     with kernel(tmp_path) as other:
         loaded = other.run(LOAD).text
-    assert loaded.strip().endswith("Go on with one: %durable run then this")
+    assert loaded.strip().endswith("to go on, or open it: %durable run then this")

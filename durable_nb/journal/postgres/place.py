@@ -200,7 +200,7 @@ class PostgresPlace:
             self.store.look.ask("set_aside", given)
         finally:
             lease.release()
-        return HeldRow(self, self._lease(who))
+        return HeldRow(self, self._lease(who), f".{self.name}.old-{given['run']}")
 
     def artifacts(self) -> PostgresArtifacts:
         """Give what keeps large values; it is to be closed."""
@@ -273,8 +273,8 @@ class HeldRow:
     #: a database nothing is lost that would leave something behind.
     run_id: Final = ""
 
-    def __init__(self, place: PostgresPlace, lease: PostgresLease) -> None:
-        self._place, self._lease = place, lease
+    def __init__(self, place: PostgresPlace, lease: PostgresLease, aside: str = "") -> None:
+        self._place, self._lease, self.aside = place, lease, aside
         try:
             folder = mirrors.owned(place.store.copies, lease.key, lease.epoch)
         except BaseException:

@@ -45,11 +45,11 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 #: What a click cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
     Verdict.CONFIRM: {
-        "evidence": "say how you know that it happened: it is kept with the verdict",
-        "result": "what would the step have returned? Write null where there is nothing to return",
+        "evidence": "say how you know that it happened, which is kept with the verdict",
+        "result": "say what the step returned, for the program goes on with it: null if nothing",
     },
     Verdict.DENY: {
-        "evidence": "say how you know that it did not happen: it will be done again",
+        "evidence": "say how you know that it did not happen, which is kept with the verdict",
     },
     Verdict.INVALIDATE: {"reason": "say why its result no longer counts"},
     Verdict.REJECT: {"reason": "say why not: the program gets it as an error"},
@@ -64,13 +64,13 @@ class NotDone(DurableError):
 
     Attributes
     ----------
-    field : str
-        The click's text that is missing, or cannot be read; "" where it is none.
+    fields : tuple of str
+        The click's texts that are missing, or cannot be read; none where that is not the reason.
     """
 
-    def __init__(self, why: str, field: str = "") -> None:
-        super().__init__(why, field)
-        self.why, self.field = why, field
+    def __init__(self, why: str, *fields: str) -> None:
+        super().__init__(why, *fields)
+        self.why, self.fields = why, fields
 
     def __str__(self) -> str:
         return self.why
@@ -88,14 +88,14 @@ class Answer:
         What the panel's message line shows.
     more : str
         What is shown where it was clicked, over several lines; "" where that is all.
-    field : str
-        Which of the click's texts is to be written first; "" where that is not the reason.
+    fields : tuple of str
+        Which of the click's texts are to be written first; none where that is not the reason.
     """
 
     ok: bool
     text: str
     more: str = ""
-    field: str = ""
+    fields: tuple[str, ...] = ()
 
 
 def act(run: Watched, click: Mapping[str, Any]) -> Answer:
@@ -119,7 +119,7 @@ def act(run: Watched, click: Mapping[str, Any]) -> Answer:
     try:
         return _act(run, click)
     except NotDone as problem:
-        return Answer(False, str(problem), field=problem.field)
+        return Answer(False, str(problem), fields=problem.fields)
     except DurableError as problem:
         return Answer(False, str(problem))
     except Exception as problem:
@@ -139,9 +139,9 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
         raise NotDone("the click does not say what was seen. Nothing was recorded.")
     verb, names = ACTIONS[action]
     texts = {name: str(click.get(name) or "").strip() for name in names}
-    for name, question in _NEEDED.get(action, {}).items():
-        if not texts[name]:
-            raise NotDone(f"{question}. Nothing was recorded.", name)
+    missing = {n: said for n, said in _NEEDED.get(action, {}).items() if not texts[n]}
+    if missing:
+        raise NotDone(f"{'; and '.join(missing.values())}. Nothing was recorded.", *missing)
     for name in ("result", "value"):
         if name in texts:
             parse_result(texts[name], name)

@@ -6,25 +6,25 @@ const FORKED =
   "outside until that is granted in it.";
 const CONFIRMED = "Confirmed, it is not done again: the run goes on with this result.";
 // By whether the step was handed the idempotency key, as far as that is known: where to look, what
-// the key is worth there, and what comes of a denial.
+// the key is worth there (`null`: nothing, so it is not shown), and what comes of a denial.
 const KEYED = new Map([
   [true, {
-    look: "Look for it outside first: by its idempotency key, or by its inputs.",
+    look: "Look where it would be: for its idempotency key, or for its inputs.",
     key: "handed to the step",
     denied: "Denied, it is done again, under the same idempotency key.",
   }],
   [false, {
-    look: "Look for it outside first: by its inputs, for the step was not handed the idempotency key.",
-    key: "not handed to the step",
+    look: "Look where it would be, for its inputs: nobody there has its idempotency key.",
+    key: null,
     denied: "Denied, it is done again.",
   }],
   [null, {
-    look: "Look for it outside first: by its inputs, or by the idempotency key if its code sends that.",
+    look: "Look where it would be: for its inputs, or for the idempotency key if its code sends that.",
     key: "",
     denied: "Denied, it is done again, under the same idempotency key if its code sends that.",
   }],
 ]);
-const HINT = 'JSON or a Python literal, such as {"id": "re_1"}; null for nothing';
+const HINT = 'JSON or a Python literal, such as {"id": "x-1"}; null for nothing';
 // What a form lacks -> where it is written; and the buttons that are not called as their action.
 const FIELDS = {
   result: ".dnb-result", evidence: ".dnb-evidence", reason: ".dnb-reason", value: ".dnb-value",
@@ -33,6 +33,11 @@ const FIELDS = {
 const BUTTONS = { fork: ".dnb-fork-do" };
 
 const keyed = (detail) => KEYED.get(detail.keyed ?? null);
+
+function keyOf(detail) {
+  const worth = detail.effect === "none" ? "" : keyed(detail).key;
+  return worth === null ? "" : [detail.idempotency_key, worth].filter(Boolean).join(", ");
+}
 
 class Detail {
   // `view` talks to the kernel, and knows what waits for an answer.
@@ -94,9 +99,7 @@ class Detail {
       ["result", detail.result], ["error", detail.error], ["changed", detail.changes.join("; ")],
       ["effect", [detail.effect, attempt].filter(Boolean).join(", ")],
       ["source", sourceOf(detail)],
-      ["idempotency key", [detail.idempotency_key, detail.effect !== "none" && keyed(detail).key]
-        .filter(Boolean).join(", ")],
-      ["intended", moment(detail.started)],
+      ["idempotency key", keyOf(detail)], ["begun", moment(detail.started)],
       ["ended", moment(detail.ended)], ["spent", detail.spent], ["time", detail.outside],
     );
     this.why = this.folded("dnb-why", "why", () => this.view.ask("why", row.id));
@@ -139,15 +142,16 @@ class Detail {
   }
 
   // Say where the button was clicked that it was not done, and where to write what was missing.
-  refuse(action, lacking) {
+  refuse(action, lacking = []) {
     const buttons = this.box.querySelector(BUTTONS[action] ?? `.dnb-button.dnb-${action}`)?.parentNode;
     if (!buttons) return;
     buttons.after(this.view.messageLine);
-    const input = lacking && buttons.parentNode.querySelector(FIELDS[lacking]);
-    if (!input) return;
-    input.setAttribute("aria-invalid", "true");
-    input.addEventListener("input", () => input.removeAttribute("aria-invalid"), { once: true });
-    input.focus({ preventScroll: true });
+    const found = lacking.map((name) => buttons.parentNode.querySelector(FIELDS[name])).filter(Boolean);
+    for (const input of found) {
+      input.setAttribute("aria-invalid", "true");
+      input.addEventListener("input", () => input.removeAttribute("aria-invalid"), { once: true });
+    }
+    found[0]?.focus({ preventScroll: true });
   }
 
   // It takes no clicks while one is on its way, nor before a person can have seen what it shows.
@@ -225,14 +229,16 @@ class Detail {
     add("check", "Check now", () => ({}));
     const fields = [field("Evidence", evidence, "how do you know? It is kept with the verdict")];
     if (may("confirm")) {
-      const like = row.like.length ? [make("div", "dnb-hint", `${row.like[0]} returned ${row.like[1]}`)] : [];
-      fields.push(field("Result", result, `only to confirm: what it returned, as ${HINT}`), ...like);
+      fields.push(field("Result", result, `only to confirm: what your program gets from it, as ${HINT}`));
+      if (row.like.length)
+        fields.push(make("div", "dnb-hint", `for example, ${row.like[0]}, another one, returned ${row.like[1]}`));
     }
     fields.push(line);
     if (row.outcome === "unknown") {
       const { look, denied } = keyed(row);
       const hint = (text) => make("div", "dnb-hint", text);
-      return make("div", "", hint(look), ...fields, hint(CONFIRMED), hint(denied));
+      const asked = make("div", "dnb-question", "Did ", make("code", "", row.id), " happen? ");
+      return make("div", "", asked, hint(look), ...fields, hint(CONFIRMED), hint(denied));
     }
     const summary = make("summary", "", "run its cell again: it is done anew. Or did it happen after all?");
     return make("details", "dnb-folded", summary, ...fields);

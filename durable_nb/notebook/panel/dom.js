@@ -7,7 +7,7 @@ const SILENT = "stale: no sign of life from the kernel. It is gone, or too busy,
 const AGAIN = "To go on: open the run again in a new kernel, then `run.panel()` or `%durable panel`.";
 const WORDS = ["completed", "incomplete", "unknown"];
 const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
-const SOURCES = { ran: "ran now", record: "from record" };
+const SOURCES = { ran: "ran now", record: "from record", verdict: "by verdict" };
 
 // Where a result is from. What this kernel has not come to has one that it did not need, or none.
 const sourceOf = (row) =>

@@ -25,8 +25,9 @@ class Header {
     this.held = make("div", "dnb-held"); // why a click on the button is not answered yet
     this.kernels = make("details", "dnb-kernels", make("summary"), make("ul", "dnb-list"));
     this.notes = make("div", "dnb-notes");
+    this.head = make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause);
     this.parts = [
-      make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause), this.asks, this.bar,
+      this.head, this.asks, this.bar,
       this.held, make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
     ];
   }

@@ -14,6 +14,8 @@ from durable_nb.notebook.panel.texts import moment, plain, short, spent
 
 #: Previous kernels that are named, the last ones.
 _KERNELS: Final = 10
+#: What to do after the last verdict, and in a new kernel.
+_GO_ON: Final = "nothing waits for you: run its cells again, or all cells, to go on"
 #: Of what a person is asked, so much is said above the table.
 _ASKS: Final = 3
 
@@ -60,7 +62,17 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
 
 def _notes(status: StatusView) -> tuple[str, ...]:
     paused = f"{status.paused}: nothing new begins in it" if status.paused else ""
-    return (status.headline, _holder(status), paused)
+    return (_next(status), status.headline, _holder(status), paused)
+
+
+def _next(status: StatusView) -> str:
+    """Say what to do where nothing waits for a person, and the program has not gone on yet."""
+    views = status.views
+    if not views or status.held_by != HERE or status.questions or any(v.live for v in views):
+        return ""
+    last = max(views, key=lambda view: view.last_seq)  # of a verdict, too
+    came = last.source == "record" or (last.source == "ran" and not last.decided)
+    return "" if came and last.outcome == Outcome.COMPLETED else _GO_ON
 
 
 def _holder(status: StatusView) -> str:

@@ -13,7 +13,7 @@ from durable_nb.engine.watched import Watched
 from durable_nb.model.outcomes import Outcome
 from durable_nb.model.verdicts import DECIDES_ONCE, VERDICTS, Verdict
 from durable_nb.model.waits import FITS, Wait
-from durable_nb.notebook.panel.texts import moment, note, plain, short, spent
+from durable_nb.notebook.panel.texts import moment, note, plain, short, source, spent
 
 #: The action that is no verdict: ask the step's reconciler.
 CHECK: Final = "check"
@@ -85,7 +85,7 @@ def detail_of(
         "key": None if view.key is None else plain(view.key),
         "outcome": view.outcome,
         "effect": view.effect,
-        "source": view.source,
+        "source": source(view),
         "seq": view.last_seq,
         "live": view.live,
         "waits": view.wait if view.waits else "",

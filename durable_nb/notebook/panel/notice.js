@@ -8,7 +8,7 @@ const notices = new Map(); // one a panel, whatever number of views it has
 class Notice {
   constructor(model) {
     this.model = model;
-    this.views = new Map(); // the root of a view -> what brings the page there
+    this.views = new Map(); // the head of a view -> what brings the page there
     this.visible = new Set();
     this.seen = 0; // the last stop whose panel was seen, or whose notice was put away
     this.stop = this.at = 0;
@@ -31,35 +31,35 @@ class Notice {
     return notices.get(model.get("stopped").panel);
   }
 
-  add(root, go) {
-    this.views.set(root, go);
-    this.watching.observe(root);
+  add(head, go) {
+    this.views.set(head, go);
+    this.watching.observe(head);
   }
 
-  remove(root) {
-    this.views.delete(root);
-    this.visible.delete(root);
-    this.watching.unobserve(root);
+  remove(head) {
+    this.views.delete(head);
+    this.visible.delete(head);
+    this.watching.unobserve(head);
   }
 
   look() {
     const { count, notebook } = this.model.get("stopped");
     const { run, asks = [] } = this.model.get("header");
     if (this.stop !== count) [this.stop, this.at] = [count, performance.now()];
-    const roots = [...this.views.keys()];
-    const gone = roots.length > 0 && roots.every(isCutOff);
+    const heads = [...this.views.keys()];
+    const gone = heads.length > 0 && heads.every(isCutOff);
     if (count <= this.seen || !asks.length || gone) return this.root.remove();
     if (this.visible.size) return this.done();
     if (performance.now() - this.at < SETTLED_MS) return undefined;
     const more = asks.length > 1 ? ", and more" : "";
     put(this.text, `run ${run}${notebook ? ` in ${notebook}` : ""} has stopped: ${asks[0][1]}${more}`);
-    this.show.hidden = !roots.some((root) => root.offsetParent);
+    this.show.hidden = !heads.some((head) => head.offsetParent);
     if (!this.root.isConnected) document.body.append(this.root);
     return undefined;
   }
 
   go() {
-    const here = [...this.views].filter(([root]) => root.offsetParent);
+    const here = [...this.views].filter(([head]) => head.offsetParent);
     here.at(-1)?.[1]();
     this.done();
   }

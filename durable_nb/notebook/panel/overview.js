@@ -35,7 +35,10 @@ class RunRow {
     const more = row.asks.length > 2 ? ` and ${row.asks.length - 2} more` : "";
     say(name, row.name, "dnb-name");
     say(status, row.pace === "slow" ? `${row.status}, slow` : row.status, `dnb-status-${row.status}`);
-    say(this.said, `${row.completed} of ${all}`);
+    // how much there is to do is not known of a program that goes on once it is run again
+    const isWhole = row.status === "finished" || row.completed < all;
+    say(this.said, isWhole ? `${row.completed} of ${all}` : `${row.completed} so far`);
+    this.gauge.hidden = !isWhole;
     this.gauge.firstChild.style.width = `${all ? (100 * row.completed) / all : 0}%`;
     say(doubt, row.unknown ? `? ${row.unknown}` : "", row.unknown ? "dnb-asks" : "");
     say(cost, row.cost);

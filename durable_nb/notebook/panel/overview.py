@@ -16,6 +16,7 @@ import ipywidgets
 import traitlets
 from IPython.display import display
 
+from durable_nb.engine.context import OPEN
 from durable_nb.engine.overview import Overview, RunRow, overview
 from durable_nb.engine.watched import Watched
 from durable_nb.journal import Store
@@ -121,7 +122,10 @@ class Runs:
             self.table.message = f"{type(problem).__name__}: {problem}"
 
     def _on_answer(self, _change: Any) -> None:
-        """Show what a click in the panel of a run has changed."""
+        """Show what a click in the panel of a run has changed, which its owner publishes now."""
+        for run in OPEN.all():
+            if run.place.store == self.store:
+                run.publisher.publish()
         self.refresh()
 
 
@@ -170,7 +174,8 @@ class Static:
         return (
             f'<div class="durable-nb-runs" style="{INSET}" role="status">'
             f"<b>runs in {escape(self._found.store)}</b>"
-            '<details class="durable-nb-static" open><summary>as saved with the notebook</summary>'
+            '<details class="durable-nb-static" open>'
+            "<summary>the same, as it is saved with the notebook</summary>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></details></div>"
         )
 

@@ -148,7 +148,7 @@ class Panel:
                     found["cascade"] = model.cascade_of(self.run, op)
                 case _:
                     answer = act(self.run, {**content, "op": op})
-                    found |= {"ok": answer.ok, "more": answer.more, "field": answer.field}
+                    found |= {"ok": answer.ok, "more": answer.more, "fields": answer.fields}
                     self._tell(answer.text, ok=answer.ok, request=request)
         except Exception as problem:
             answer = Answer(False, f"{type(problem).__name__}: {problem}")

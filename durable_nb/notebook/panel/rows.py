@@ -70,7 +70,7 @@ def row_of(row: StatusRow) -> Row:
         row.outcome,
         view.effect,
         view.attempt,
-        view.source,
+        texts.source(view),
         view.live,
         view.wait if view.waits else "",
         bool(view.changes),

@@ -72,13 +72,13 @@ class View {
     const queued = this.guard(() => this.drawQueued());
     this.model.on("change:queued", queued);
     const timer = setInterval(this.guard(() => this.tick()), 1000);
-    Notice.of(this.model)?.add(this.root, this.guard(() => this.comeHere()));
+    Notice.of(this.model)?.add(this.header.head, this.guard(() => this.comeHere()));
     this.guard(() => (this.drawHeader(), this.takeRows(), this.takePatch(), this.drawMessage()))();
     requestAnimationFrame(this.guard(() => this.above.look()));
     return () => {
       clearInterval(timer);
       clearTimeout(this.still);
-      Notice.of(this.model)?.remove(this.root);
+      Notice.of(this.model)?.remove(this.header.head);
       this.grid.close();
       this.above.close();
       this.model.off("change:queued", queued);
@@ -143,7 +143,7 @@ class View {
     if (answer.op !== this.chosen) return;
     this.detail.take(answer);
     if (!mine || answer.ok !== false || !asked.has(answer.request)) return;
-    this.detail.refuse(mine.action, answer.field);
+    this.detail.refuse(mine.action, answer.fields);
     this.messageLine.scrollIntoView({ block: "nearest" });
   }
 

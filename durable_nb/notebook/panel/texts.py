@@ -40,6 +40,13 @@ def spent(usd: float | None, tokens: int | None, *, digits: int = 4) -> str:
     return ", ".join(parts)
 
 
+def source(view: OperationView) -> str:
+    """Say where a result is from: ``"ran"``, ``"record"``, ``"verdict"``, or "" if not reached."""
+    if view.source != "record" and view.decided and view.outcome == Outcome.COMPLETED:
+        return "verdict"
+    return view.source
+
+
 def note(view: OperationView) -> str:
     """Say of an operation what no other column of the table does."""
     if view.changes and view.outcome != Outcome.UNKNOWN and not view.waits:

@@ -86,6 +86,28 @@ def test_fresh_sets_the_old_folder_aside_and_mints_a_new_id(open_run, effects, t
     assert list(dnb.runs(store=tmp_path / "store")["name"]) == ["r"]
 
 
+def test_fresh_when_finished_begins_anew_only_after_the_end(open_run, effects, tmp_path, capsys):
+    """So that it may stand in a notebook: a kernel that was killed goes on, and pays once."""
+    with open_run(fresh="finished") as run:
+        run.call(effects, 1)
+        first = run.id
+        assert open_run(fresh="finished") is run, "it is open, so it has not come to its end"
+    with open_run(fresh="finished") as run:
+        run.call(effects, 1)
+        assert run.id == first
+        run.finish()
+    assert effects.count == 1
+    assert "is kept as" not in capsys.readouterr().err
+    with open_run(fresh="finished") as run:
+        run.call(effects, 1)
+        assert run.id != first
+    assert effects.count == 2
+    assert "NEW run r in" in (said := capsys.readouterr().err)
+    assert "; the one before it is kept as .r.old-1\n" in said
+    with pytest.raises(ValueError, match="fresh is True, False or 'finished', not 'done'"):
+        open_run(fresh="done")
+
+
 def test_it_says_new_or_resumed_and_where(open_run, capsys):
     """A typo in the name is seen at once; stdout is left to the program."""
     open_run().close()

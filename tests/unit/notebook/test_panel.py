@@ -192,7 +192,7 @@ def test_no_doubt_is_settled_without_saying_how_it_is_known(run, action):
 
     assert not answer.ok
     assert answer.text.startswith("say how you know that it ")
-    assert answer.field == "evidence"
+    assert answer.fields == ("evidence",)
     assert kinds(run, "pay#1") == ["intended", "raised"]
 
 
@@ -200,10 +200,12 @@ def test_a_refusal_names_the_field_that_is_to_be_written(run):
     """Which the page marks, and puts the cursor into; where another reason stands, none."""
     doubt(run)
     told = {"evidence": "seen"}
-    assert act(run, click(run, "confirm", "pay#1", result=" ", **told)).field == "result"
-    assert act(run, click(run, "confirm", "pay#1", result="{x", **told)).field == "result"
-    assert act(run, click(run, "fork", "pay#1", name="")).field == "name"
-    assert act(run, click(run, "approve", "pay#1")).field == ""
+    both = ("evidence", "result")
+    assert act(run, click(run, "confirm", "pay#1", evidence=" ")).fields == both
+    assert act(run, click(run, "confirm", "pay#1", result=" ", **told)).fields == ("result",)
+    assert act(run, click(run, "confirm", "pay#1", result="{x", **told)).fields == ("result",)
+    assert act(run, click(run, "fork", "pay#1", name="")).fields == ("name",)
+    assert act(run, click(run, "approve", "pay#1")).fields == ()
     assert kinds(run, "pay#1") == ["intended", "raised"]
 
 
