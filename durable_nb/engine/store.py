@@ -111,7 +111,9 @@ def open_run(
             plan.attend(run)
         OPEN.add(run)
         set_frame(Frame(run, run.root))
-        aside = f"; the one before it is kept as {lease.aside}" if lease.aside else ""
+        aside = (
+            f": all is done anew; the one before it is kept as {lease.aside}" if lease.aside else ""
+        )
         surroundings.say(_greeting(run) + aside)
         for note in _notes(run):
             surroundings.say(note)

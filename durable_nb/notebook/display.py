@@ -92,7 +92,7 @@ def status_html(view: StatusView, timeline: Timeline | None = None) -> str:
     if timeline is not None and timeline.bars:
         parts.append(f'<div style="overflow-x:auto">{svg_of(timeline, within=True)}</div>')
     if body := "".join(parts):  # a live panel folds it, and unfolds it when its kernel is gone
-        summary = "<summary>the same with its timeline, as it is saved with the notebook</summary>"
+        summary = "<summary>saved with the notebook: operations and timeline</summary>"
         above.append(f'<details class="durable-nb-static" open>{summary}{body}</details>')
     inset = f'style="{INSET}" role="status"'
     return f'<div class="durable-nb-status" {inset}>{"".join(above)}</div>'

@@ -286,7 +286,7 @@ def test_a_stop_is_said_where_it_is_out_of_sight_and_what_a_form_lacks_at_its_bu
     message, evidence = panel.locator(".dnb-message"), panel.locator(".dnb-evidence")
     panel.locator(".dnb-confirm").click()
     expect(message).to_contain_text("say how you know that it happened")
-    expect(message).to_contain_text("; and say what the step returned")
+    expect(message).to_contain_text(". Result: say what the step returned")
     expect(panel.locator(".dnb-question")).to_have_text("Did charge#1 happen? ")
     expect(panel.locator(".dnb-buttons:has(.dnb-confirm) + .dnb-message")).to_have_count(1)
     expect(evidence).to_be_focused()
@@ -318,9 +318,12 @@ def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_ou
     nb.kill("ledger")
     stale = nb.panel().locator(".dnb-stale-line")
     expect(stale).to_be_visible(timeout=15_000)
-    expect(stale).to_contain_text("then `run.panel()` or `%durable panel`")
+    expect(stale).to_contain_text("run all cells again. Then `run.panel()` or `%durable panel`")
+    expect(nb.panel().locator(".dnb-status")).to_have_text("stale")
     expect(nb.panel().locator(".dnb-confirm")).to_be_disabled()
     nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
+    nb.panel().locator(".dnb-history summary").click()
+    expect(nb.panel().locator(".dnb-history")).to_contain_text("there is nobody to ask")
     nb.shot("1-stale")
 
     nb.open()

@@ -185,7 +185,7 @@ def test_a_refund_is_settled_by_asking_the_shop_and_a_mail_by_a_click(notebook, 
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("completed")
     expect(row(nb, "mail[A-1004]#1")).to_contain_text("unknown")
     expect(nb.panel().locator(".dnb-detail")).to_contain_text(
-        "for its inputs: nobody there has its"
+        "for these inputs. Its idempotency key is not there"
     )
     for theme, name in (("Dark", "1-unknown-dark"), ("Light", "1-unknown")):  # of README, too
         nb.theme(f"JupyterLab {theme}")
@@ -206,7 +206,9 @@ def test_a_refund_that_nobody_can_look_up_is_confirmed_with_a_click(notebook, sh
     shop.lookups = False
     nb.run_all()
     expect(row(nb, "refund[A-1003]#1")).to_contain_text("unknown")
-    expect(nb.panel().locator(".dnb-detail")).to_contain_text("for its idempotency key, or for its")
+    expect(nb.panel().locator(".dnb-detail")).to_contain_text(
+        "for its idempotency key or for these"
+    )
     nb.panel().scroll_into_view_if_needed()
     nb.shot("1-unknown")
 

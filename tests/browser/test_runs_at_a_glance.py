@@ -85,6 +85,9 @@ def test_a_run_in_doubt_is_found_opened_and_settled_with_the_keyboard(notebook):
     expect(settled).to_have_count(0)
     rows.first.click()
     expect(panel).to_have_count(1)
+    expect(panel.locator(".dnb-message")).to_be_empty()  # what was said of a click is over
+    nb.kill(lambda: True)
+    expect(runs.locator(".dnb-stale-line")).to_contain_text("the kernel is gone")
 
 
 def test_it_can_be_read_in_the_dark_in_a_narrow_window_and_in_a_page_loaded_anew(notebook):

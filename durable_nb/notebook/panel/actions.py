@@ -45,11 +45,11 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 #: What a click cannot do without, and how a person is asked for it.
 _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
     Verdict.CONFIRM: {
-        "evidence": "say how you know that it happened, which is kept with the verdict",
-        "result": "say what the step returned, for the program goes on with it: null if nothing",
+        "evidence": "Evidence: say how you know that it happened",
+        "result": "Result: say what the step returned to your program, null if nothing",
     },
     Verdict.DENY: {
-        "evidence": "say how you know that it did not happen, which is kept with the verdict",
+        "evidence": "Evidence: say how you know that it did not happen",
     },
     Verdict.INVALIDATE: {"reason": "say why its result no longer counts"},
     Verdict.REJECT: {"reason": "say why not: the program gets it as an error"},
@@ -141,7 +141,7 @@ def _act(run: Watched, click: Mapping[str, Any]) -> Answer:
     texts = {name: str(click.get(name) or "").strip() for name in names}
     missing = {n: said for n, said in _NEEDED.get(action, {}).items() if not texts[n]}
     if missing:
-        raise NotDone(f"{'; and '.join(missing.values())}. Nothing was recorded.", *missing)
+        raise NotDone(f"{'. '.join(missing.values())}. Nothing was recorded.", *missing)
     for name in ("result", "value"):
         if name in texts:
             parse_result(texts[name], name)

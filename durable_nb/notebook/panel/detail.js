@@ -9,17 +9,17 @@ const CONFIRMED = "Confirmed, it is not done again: the run goes on with this re
 // the key is worth there (`null`: nothing, so it is not shown), and what comes of a denial.
 const KEYED = new Map([
   [true, {
-    look: "Look where it would be: for its idempotency key, or for its inputs.",
+    look: "Look where it would be, for its idempotency key or for these inputs.",
     key: "handed to the step",
     denied: "Denied, it is done again, under the same idempotency key.",
   }],
   [false, {
-    look: "Look where it would be, for its inputs: nobody there has its idempotency key.",
+    look: "Look where it would be, for these inputs. Its idempotency key is not there: the step does not take it.",
     key: null,
     denied: "Denied, it is done again.",
   }],
   [null, {
-    look: "Look where it would be: for its inputs, or for the idempotency key if its code sends that.",
+    look: "Look where it would be, for these inputs, or for the idempotency key if its code sends that.",
     key: "",
     denied: "Denied, it is done again, under the same idempotency key if its code sends that.",
   }],
@@ -88,7 +88,7 @@ class Detail {
   part(row) {
     this.box.append(
       this.title(row), this.facts(["note", row.note], ["took", took(row.took)]),
-      make("div", "dnb-waiting", "asking the kernel"),
+      this.view.pending,
     );
   }
 
@@ -119,7 +119,7 @@ class Detail {
     const made = make("details", name, make("summary", "", title));
     made.addEventListener("toggle", this.view.guard(() => {
       if (!made.open || made.children.length > 1) return;
-      made.append(make("div", "dnb-waiting", "asking the kernel"));
+      made.append(this.view.pending);
       ask();
     }));
     return made;
@@ -229,7 +229,7 @@ class Detail {
     add("check", "Check now", () => ({}));
     const fields = [field("Evidence", evidence, "how do you know? It is kept with the verdict")];
     if (may("confirm")) {
-      fields.push(field("Result", result, `only to confirm: what your program gets from it, as ${HINT}`));
+      fields.push(field("Result", result, "only to confirm: what the step returns to your program, as JSON; null if nothing"));
       if (row.like.length)
         fields.push(make("div", "dnb-hint", `for example, ${row.like[0]}, another one, returned ${row.like[1]}`));
     }

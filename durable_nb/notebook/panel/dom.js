@@ -4,14 +4,14 @@
 
 const GONE = "stale: the kernel is gone.";
 const SILENT = "stale: no sign of life from the kernel. It is gone, or too busy, and then it comes back by itself.";
-const AGAIN = "To go on: open the run again in a new kernel, then `run.panel()` or `%durable panel`.";
+const AGAIN = "To go on, run all cells again.";
 const WORDS = ["completed", "incomplete", "unknown"];
 const ENDED_BY = { approval: "a person", wait_for: "a signal" }; // what a timer waits for comes
 const SOURCES = { ran: "ran now", record: "from record", verdict: "by verdict" };
 
-// Where a result is from. What this kernel has not come to has one that it did not need, or none.
+// Where a result is from, of what this kernel has come to; else whether there is one.
 const sourceOf = (row) =>
-  SOURCES[row.source] ?? (row.outcome === "completed" ? "not reached" : row.live ? "" : "no result");
+  SOURCES[row.source] ?? (row.outcome === "completed" || row.live ? "" : "no result");
 const TAIL = 8; // so much of the end is always to be seen
 const SIGNS = { completed: "✔", incomplete: "○", unknown: "?", live: "▶" };
 

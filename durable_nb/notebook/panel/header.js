@@ -22,12 +22,13 @@ class Header {
     }));
     this.now.title = "show it in the table";
     this.asks = make("div", "dnb-asked");
+    this.next = make("div", "dnb-next");
     this.held = make("div", "dnb-held"); // why a click on the button is not answered yet
     this.kernels = make("details", "dnb-kernels", make("summary"), make("ul", "dnb-list"));
     this.notes = make("div", "dnb-notes");
     this.head = make("div", "dnb-head", this.run, this.status, this.elapsed, this.pause);
     this.parts = [
-      this.head, this.asks, this.bar,
+      this.head, this.asks, this.next, this.bar,
       this.held, make("div", "dnb-said", ...this.said.values()), this.now, this.notes, this.kernels,
     ];
   }
@@ -36,8 +37,9 @@ class Header {
     this.header = header;
     const counts = header.counts ?? {};
     put(this.run, `run ${header.run}`);
-    put(this.status, header.state ?? "");
-    this.status.dataset.state = header.state ?? "";
+    const state = this.view.stale ? "stale" : header.state ?? "";
+    put(this.status, state);
+    this.status.dataset.state = state;
     this.pause.hidden = header.state === "finished";
     for (const [word, part] of this.segments) {
       put(part, this.said_of(word, counts[word] ?? 0, header.running ?? 0));
@@ -45,6 +47,7 @@ class Header {
     }
     for (const [name, made] of this.said) put(made, header[name] ?? "");
     this.drawAsks(header.asks ?? []);
+    put(this.next, this.view.stale ? "" : header.next ?? "");
     const notes = header.notes ?? [];
     if (this.noted !== JSON.stringify(notes))
       this.notes.replaceChildren(...notes.map((note) => make("div", "", note)));

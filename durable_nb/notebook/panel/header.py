@@ -15,7 +15,7 @@ from durable_nb.notebook.panel.texts import moment, plain, short, spent
 #: Previous kernels that are named, the last ones.
 _KERNELS: Final = 10
 #: What to do after the last verdict, and in a new kernel.
-_GO_ON: Final = "nothing waits for you: run its cells again, or all cells, to go on"
+_GO_ON: Final = "nothing is in doubt: run all cells to go on"
 #: Of what a person is asked, so much is said above the table.
 _ASKS: Final = 3
 
@@ -33,8 +33,8 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``run, state, asks, counts, running, spending, budget, saved, progress, current, kernels,
-        checkable, elapsed_s, ticking, here, notes, loss, paused``.
+        ``run, state, asks, next, counts, running, spending, budget, saved, progress, current,
+        kernels, checkable, elapsed_s, ticking, here, notes, loss, paused``.
     """
     until = now if status.held_by else (status.updated or now)
     elapsed = (until - status.born).total_seconds() if status.born else 0.0
@@ -42,6 +42,7 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
         "run": plain(status.run),
         "state": state(status),
         "asks": asks(status),
+        "next": next_of(status),
         "counts": dict(status.counts),
         "running": sum(row.view is not None and row.view.live for row in status.rows),
         "spending": spending(status),
@@ -62,10 +63,10 @@ def header_of(status: StatusView, now: datetime) -> dict[str, Any]:
 
 def _notes(status: StatusView) -> tuple[str, ...]:
     paused = f"{status.paused}: nothing new begins in it" if status.paused else ""
-    return (_next(status), status.headline, _holder(status), paused)
+    return (status.headline, _holder(status), paused)
 
 
-def _next(status: StatusView) -> str:
+def next_of(status: StatusView) -> str:
     """Say what to do where nothing waits for a person, and the program has not gone on yet."""
     views = status.views
     if not views or status.held_by != HERE or status.questions or any(v.live for v in views):

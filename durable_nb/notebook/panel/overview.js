@@ -74,6 +74,10 @@ function key(event) {
 class Runs {
   constructor(model, root) {
     this.model = model;
+    this.root = root;
+    this.gone = false;
+    this.staleLine = make("div", "dnb-stale-line");
+    this.staleLine.setAttribute("role", "alert");
     this.wanted = null; // the run that was asked for, until its panel is there
     this.rows = new Map();
     this.store = make("span", "dnb-run");
@@ -89,7 +93,7 @@ class Runs {
     for (const head of heads) head.scope = "col";
     const table = make("table", "dnb-table", make("thead", "", make("tr", "", ...heads)), this.body);
     root.append(
-      make("div", "dnb-head", this.store, this.said), make("div", "dnb-frame", table), this.message,
+      this.staleLine, make("div", "dnb-head", this.store, this.said), make("div", "dnb-frame", table), this.message,
     );
   }
 
@@ -116,8 +120,16 @@ class Runs {
     say(this.message, failed);
   }
 
+  // What a kernel that is gone has said last may be untrue by now.
+  cutOff(gone) {
+    this.gone = gone;
+    say(this.staleLine, gone ? `${GONE} ${AGAIN}` : "");
+    this.root.classList.toggle("dnb-is-stale", gone);
+  }
+
   // Open the panel of a run, or close it.
   choose(name) {
+    if (this.gone) return;
     const wanted = name === (this.wanted?.name ?? this.model.get("chosen")) ? "" : name;
     this.wanted = { name: wanted, ...again() };
     this.model.send({ open: wanted });
@@ -147,6 +159,7 @@ export default {
       above.look();
       if (!gone) runs.sendAgain();
       if (gone !== isCutOff(root)) above.unfold((gone = !gone));
+      runs.cutOff(gone);
     };
     requestAnimationFrame(tick);
     const timer = setInterval(tick, 1000);

@@ -113,6 +113,7 @@ class Runs:
                 row.name for row in overview(self.store).rows if texts.plain(row.name) == wanted
             )
             panel = panel_of(Watched(self.store.place(name)))
+            panel.table.message = {}  # what was said of an earlier doubt is said
             panel.refresh()
             panel.table.observe(self._on_answer, "answer")  # once, however often it is opened
             self.table.chosen = texts.plain(name)
@@ -175,7 +176,7 @@ class Static:
             f'<div class="durable-nb-runs" style="{INSET}" role="status">'
             f"<b>runs in {escape(self._found.store)}</b>"
             '<details class="durable-nb-static" open>'
-            "<summary>the same, as it is saved with the notebook</summary>"
+            "<summary>saved with the notebook: these runs</summary>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></details></div>"
         )
 

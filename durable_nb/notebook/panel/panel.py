@@ -35,6 +35,8 @@ from durable_nb.notebook.panel.texts import plain
 #: Seconds between two looks at the run, and between two signs of life for the front end.
 LOOK_S: Final = 1.0
 BEAT_S: Final = 2.0
+#: After so many seconds what has changed is not what an action itself did.
+SAID_S: Final = 4.0
 #: So many times as long as the last look took, the watcher waits for the next one.
 _REST: Final = 20
 #: How many clicks are remembered, so that one delivered twice is answered once.
@@ -182,7 +184,8 @@ class Panel:
                     return
                 status = self.run.status_view()
                 with self.table.hold_sync():  # one message
-                    self._show_rows(status)
+                    if self._show_rows(status):
+                        self._hush()
                     self.table.details = model.details_of(status)
                     self.table.header = header_of(status, datetime.now(UTC))
                 self._shown = shown
@@ -192,13 +195,21 @@ class Panel:
         except Exception as problem:
             self._fall_behind(problem)
 
-    def _show_rows(self, status: StatusView) -> None:
+    def _hush(self) -> None:
+        """Take back what was said of an action once the run has gone on: it is over."""
+        said = self.table.message
+        if said.get("ok") and time.time() - said["at"] > SAID_S:
+            self._set("message", {})
+
+    def _show_rows(self, status: StatusView) -> bool:
+        """Send what has changed; tell whether anything has."""
         patch = self._sent.update(status, whole=self._resend)
         if patch is None:
             self.table.rows = {"version": self._sent.version}
             self._resend = False
         elif patch:
             self.table.patch = patch
+        return patch != {}
 
     def _fall_behind(self, problem: Exception) -> None:
         """Say once, until it is current again, that the table is not, and since when."""

@@ -3,6 +3,7 @@
 
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
+const ANEW = "Then `run.panel()` or `%durable panel` shows this as it is.";
 const SAID_MS = 4000; // what has changed by then is not what the action itself did
 const PASSIVE = new Set(["history", "dependants", "detail", "why"]); // these change nothing
 
@@ -16,7 +17,7 @@ class View {
     this.chosen = null;
     this.picked = false; // by a person; else it moves on to what is open
     this.lastSign = this.headerAt = performance.now();
-    this.stale = false;
+    this.stale = this.gone = false;
     this.pauseAt = -Infinity; // when its button last came to mean the opposite
     this.still = null; // a timer, while what was just drawn takes no clicks
 
@@ -32,8 +33,8 @@ class View {
     this.messageLine = make("div", "dnb-message");
     this.messageLine.setAttribute("role", "status");
     this.root = make(
-      "div", "dnb-panel", ...this.header.parts, this.loss, this.filters(), this.grid.frame,
-      this.staleLine, this.messageLine, this.detail.box,
+      "div", "dnb-panel", this.staleLine, ...this.header.parts, this.loss, this.filters(),
+      this.grid.frame, this.messageLine, this.detail.box,
     );
     this.above = new Above(this.root);
     this.root.setAttribute("role", "region");
@@ -93,6 +94,11 @@ class View {
     if (this.stale) this.setStale(false);
   }
 
+  // What stands where an answer is to come.
+  get pending() {
+    return make("div", "dnb-waiting", this.gone ? "the kernel is gone: there is nobody to ask" : "asking the kernel");
+  }
+
   tick() {
     const gone = isCutOff(this.root);
     const silent = performance.now() - this.lastSign > STALE_MS;
@@ -107,13 +113,15 @@ class View {
     this.root.classList.toggle("dnb-is-stale", stale);
     const live = this.store.rows.filter((row) => row.live).map((row) => row.id);
     const cut = `Under way then, and perhaps done: ${live.slice(0, 5).join(", ")}${live.length > 5 ? ", ..." : ""}.`;
-    put(this.staleLine, stale ? [gone ? GONE : SILENT, ...(live.length ? [cut] : []), AGAIN].join(" ") : "");
+    put(this.staleLine, stale ? [gone ? GONE : SILENT, ...(live.length ? [cut] : []), AGAIN, ANEW].join(" ") : "");
     this.above.unfold(stale);
+    this.drawHeader();
     this.drawQueued();
   }
 
   ask(action, op, more = {}) {
     const request = mint();
+    if (this.gone) return request; // there is nobody to ask
     asked.add(request);
     const queued = { ...this.model.get("queued"), [request]: { action, op } };
     this.model.set("queued", queued); // for the views of this page only; it is never saved
@@ -297,7 +305,7 @@ class View {
 
   // What was said stands above the operation again, not at its buttons.
   bringHome() {
-    if (this.staleLine.nextSibling !== this.messageLine) this.staleLine.after(this.messageLine);
+    if (this.grid.frame.nextSibling !== this.messageLine) this.grid.frame.after(this.messageLine);
   }
 
   say(text, ok) {

@@ -103,7 +103,7 @@ def test_fresh_when_finished_begins_anew_only_after_the_end(open_run, effects, t
         assert run.id != first
     assert effects.count == 2
     assert "NEW run r in" in (said := capsys.readouterr().err)
-    assert "; the one before it is kept as .r.old-1\n" in said
+    assert ": all is done anew; the one before it is kept as .r.old-1\n" in said
     with pytest.raises(ValueError, match="fresh is True, False or 'finished', not 'done'"):
         open_run(fresh="done")
 

@@ -191,7 +191,7 @@ def test_no_doubt_is_settled_without_saying_how_it_is_known(run, action):
     answer = act(run, click(run, action, "pay#1", result="1", evidence=" "))
 
     assert not answer.ok
-    assert answer.text.startswith("say how you know that it ")
+    assert answer.text.startswith("Evidence: say how you know that it ")
     assert answer.fields == ("evidence",)
     assert kinds(run, "pay#1") == ["intended", "raised"]
 

@@ -210,27 +210,27 @@ def test_the_header_says_what_it_costs_saves_and_is_at(tmp_path):
 
 def test_the_header_says_what_to_do_once_nothing_waits_for_a_person(tmp_path):
     """After a verdict and in a new kernel, until the program goes on: a page loaded anew has it."""
-    go_on = "nothing waits for you: run its cells again, or all cells, to go on"
+    go_on = "nothing is in doubt: run all cells to go on"
 
     def pay() -> None:
         raise ConnectionError
 
     with dnb.run("job", store=tmp_path) as run:
-        assert go_on not in header(run.status_view())["notes"]  # there is nothing to go on with
+        assert header(run.status_view())["next"] == ""  # there is nothing to go on with
         run.step("look", effect="none").call(len, "a")
-        assert go_on not in header(run.status_view())["notes"]
+        assert header(run.status_view())["next"] == ""
         with pytest.raises(dnb.UnknownOutcome):
             run.step("pay").call(pay)
-        assert go_on not in header(run.status_view())["notes"]
+        assert header(run.status_view())["next"] == ""
         run.confirm("pay#1", 1, evidence="seen")
-        assert go_on in header(run.status_view())["notes"]
+        assert header(run.status_view())["next"] == go_on
         assert whole(run.status_view())[1]["source"] == "verdict"
         assert whole(run.status_view())[1]["note"] == "confirmed by a person"
     with dnb.run("job", store=tmp_path) as run:
-        assert go_on in header(run.status_view())["notes"]
+        assert header(run.status_view())["next"] == go_on
         run.step("look", effect="none").call(len, "a")
         run.step("pay").call(pay)
-        assert go_on not in header(run.status_view())["notes"]
+        assert header(run.status_view())["next"] == ""
         assert whole(run.status_view())[1]["source"] == "record"
 
 
