@@ -384,30 +384,57 @@ def lab(labs: Callable[..., Lab], variables: Mapping[str, str], subshells: str) 
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            browser.close()
+        yield playwright.chromium
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Any) -> Iterator[Any]:
+    """Give a browser that knows nothing of an earlier page."""
+    browser = chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give where a worker's browser keeps the code of the front ends, as a person's does.
+
+    To compile it anew would take a quarter of the time in which a page opens.
+    """
+    return tmp_path_factory.mktemp("profile")
+
+
+@pytest.fixture(scope="module")
+def context(chromium: Any, profile: Path) -> Iterator[Any]:
+    """Give the browser for a module's notebooks."""
+    context = chromium.launch_persistent_context(
+        profile, executable_path=CHROMIUM, args=FLAGS, viewport={"width": 1280, "height": 1100}
+    )
+    context.set_default_timeout(30_000)
+    try:
+        yield context
+    finally:
+        context.close()
 
 
 @pytest.fixture
 def notebook(
-    lab: Lab, browser: Any, front: str
+    lab: Lab, context: Any, front: str
 ) -> Iterator[Callable[[str, list[str] | Path | None], Notebook]]:
     """Open notebooks, each in a page of its own; kernels end with the test."""
     from playwright.sync_api import expect
 
     lab.forget_theme()
-    context = browser.new_context(viewport={"width": 1280, "height": 1100})
-    context.set_default_timeout(30_000)
     expect.set_options(timeout=20_000)  # to wait for, on a busy machine; what is promised is timed
     try:
         yield lambda name, cells: Notebook(lab, context.new_page(), front, name, cells)
     finally:
-        context.close()
+        for page in context.pages[1:]:  # the first one is the browser's own
+            page.close()
         lab.end_kernels()

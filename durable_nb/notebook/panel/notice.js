@@ -10,6 +10,7 @@ class Notice {
     this.model = model;
     this.views = new Map(); // the head of a view -> what brings the page there
     this.visible = new Set();
+    this.closed = false; // the last view was: of a notebook that was closed nothing is said
     this.seen = 0; // the last stop whose panel was seen, or whose notice was put away
     this.stop = this.at = 0;
     this.text = make("span");
@@ -33,11 +34,13 @@ class Notice {
 
   add(head, go) {
     this.views.set(head, go);
+    this.closed = false;
     this.watching.observe(head);
   }
 
   remove(head) {
     this.views.delete(head);
+    this.closed = !this.views.size;
     this.visible.delete(head);
     this.watching.unobserve(head);
   }
@@ -47,7 +50,7 @@ class Notice {
     const { run, asks = [] } = this.model.get("header");
     if (this.stop !== count) [this.stop, this.at] = [count, performance.now()];
     const heads = [...this.views.keys()];
-    const gone = heads.length > 0 && heads.every(isCutOff);
+    const gone = this.closed || (heads.length > 0 && heads.every(isCutOff));
     if (count <= this.seen || !asks.length || gone) return this.root.remove();
     if (this.visible.size) return this.done();
     if (performance.now() - this.at < SETTLED_MS) return undefined;
