@@ -518,3 +518,19 @@ def test_in_a_script_the_panel_is_the_printed_status(run, capsys):
     run.panel()
 
     assert capsys.readouterr().out.strip() == run.status_view().to_text()
+
+
+def test_what_was_said_of_a_verdict_ends_when_the_run_goes_on(run, panel, monkeypatch):
+    """It would say "it did not happen" of what has happened since; what itself changed is no end."""
+    doubt(run)
+    panel.refresh()
+    panel._on_message(None, {"request": "r-1", **click(run, "deny", "pay#1")}, None)
+    assert "it did not happen" in panel.table.message["text"]
+    panel.refresh()
+    assert "it did not happen" in panel.table.message["text"]
+    monkeypatch.setattr("durable_nb.notebook.panel.panel.SAID_S", 0.0)
+    panel.refresh()
+    assert "it did not happen" in panel.table.message["text"], "nothing has changed since"
+    run.step("pay").call(lambda: 1)
+    panel.refresh()
+    assert panel.table.message == {}
