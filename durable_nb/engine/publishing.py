@@ -25,7 +25,7 @@ from durable_nb.model.identity import parse
 from durable_nb.model.outcomes import OUTCOMES
 from durable_nb.model.state import OperationState
 from durable_nb.model.unfolded import last_seq_of
-from durable_nb.model.waits import decided
+from durable_nb.model.waits import judged
 
 if TYPE_CHECKING:
     from durable_nb.engine.changed import Taken
@@ -253,7 +253,7 @@ def mirror_row(run: Trajectory, state: OperationState, *, restless: bool) -> tup
         _as_json(shown) if shown else "{}",
         intent.get("wait"),
         state.is_pending,
-        decided(state.kind, state.last) or None,
+        judged(state.kind, state.last) or None,
     )
 
 

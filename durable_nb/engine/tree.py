@@ -78,6 +78,12 @@ def _note(view: OperationView, retired: Retired) -> str:
     return ", ".join(parts)
 
 
+def more_text(more: int) -> str:
+    """Say that operations are not listed, and where they are."""
+    what = "1 operation is" if more == 1 else f"{more:,} operations are"
+    return f"... {what} not listed here: run.operations() has them all"
+
+
 def about(view: OperationView) -> str:
     """Say of an operation what its outcome leaves open: why, for what, or by whom; "" if nothing.
 

@@ -12,12 +12,12 @@ from durable_nb.engine import permits
 from durable_nb.engine.pausing import paused_text
 from durable_nb.engine.questions import NOT_LOADABLE, Question, questions_of
 from durable_nb.engine.retired import NOTHING, Retired
-from durable_nb.engine.tree import SIGNS, StatusRow, tree_of
+from durable_nb.engine.tree import SIGNS, StatusRow, more_text, tree_of
 from durable_nb.model.fold import Opening
 from durable_nb.model.outcomes import OUTCOMES, Kind, Outcome
 from durable_nb.model.records import Record
 from durable_nb.model.state import OperationState
-from durable_nb.model.waits import decided
+from durable_nb.model.waits import judged
 from durable_nb.values.text import Readable
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def view_of(run: Trajectory, state: OperationState) -> OperationView:
         outside_s=state.last.get("outside_s"),
         wait=str(state.wait or ""),
         waits=state.is_pending,
-        decided=decided(state.kind, state.last),
+        decided=judged(state.kind, state.last),
         keyed=state.intent.get("keyed"),
         _text=state.result,
         _artifacts=run.artifacts,
@@ -387,12 +387,6 @@ class StatusView:
         return "\n".join(lines)
 
     __str__ = to_text
-
-
-def more_text(more: int) -> str:
-    """Say that operations are not listed, and where they are."""
-    what = "1 operation is" if more == 1 else f"{more:,} operations are"
-    return f"... {what} not listed here: run.operations() has them all"
 
 
 def status_view(run: Operated, kept: Kept | None = None) -> StatusView:

@@ -102,7 +102,7 @@ def _begun(before: Sequence[Record], how: str) -> Why:
 
 def _judged(how: str, record: Record) -> Why:
     body = record.body
-    if record.kind is not Kind.CONFIRMED and (said := decided(record.kind, body)):
+    if said := decided(record.kind, body):
         return Why(f"{how}{values.redact(said)}")
     reason = values.redact(str(body.get("reason") or body.get("evidence") or ""))
     who = f" ({body['actor']})" if body.get("actor") else ""

@@ -66,7 +66,7 @@ FITS: Final[Mapping[tuple[Verdict, Wait | None], str]] = MappingProxyType(
 
 
 def decided(kind: Kind | None, body: Mapping[str, Any]) -> str:
-    """Say how an approval was decided, by whom and why, or who confirmed; "" of any other record.
+    """Say how an approval was decided, by whom and why; "" of any other record.
 
     Parameters
     ----------
@@ -75,9 +75,17 @@ def decided(kind: Kind | None, body: Mapping[str, Any]) -> str:
     body : Mapping
         Its body: ``actor`` and ``reason``.
     """
-    if kind is Kind.CONFIRMED:
-        return f"confirmed by {'its reconciler' if body.get('actor') == RECONCILER else 'a person'}"
     if kind is None or kind not in _DECIDED:
         return ""
     why = f": {body['reason']}" if body.get("reason") else ""
     return f"{_DECIDED[kind]} by {body.get('actor') or 'somebody'}{why}"
+
+
+def judged(kind: Kind | None, body: Mapping[str, Any]) -> str:
+    """Say which verdict a result is from: as `decided`, or who confirmed it; "" if from none.
+
+    Whoever confirmed is not named: what is shown for a row stays the same on every machine.
+    """
+    if kind is Kind.CONFIRMED:
+        return f"confirmed by {'its reconciler' if body.get('actor') == RECONCILER else 'a person'}"
+    return decided(kind, body)

@@ -8,8 +8,8 @@ from typing import Final
 
 from durable_nb.engine.picture.svg import svg_of
 from durable_nb.engine.picture.text import anchor, tag_of
-from durable_nb.engine.tree import StatusRow
-from durable_nb.engine.views import OperationView, StatusView, more_text
+from durable_nb.engine.tree import StatusRow, more_text
+from durable_nb.engine.views import OperationView, StatusView
 from durable_nb.model.timeline import Timeline
 
 #: Outcome -> colour of its sign; the word stands beside it, so colour is never the only sign.

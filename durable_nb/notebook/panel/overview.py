@@ -122,8 +122,10 @@ class Runs:
         except Exception as problem:
             self.table.message = f"{type(problem).__name__}: {problem}"
 
-    def _on_answer(self, _change: Any) -> None:
+    def _on_answer(self, change: Mapping[str, Any]) -> None:
         """Show what a click in the panel of a run has changed, which its owner publishes now."""
+        if not change["new"].get("ok"):
+            return
         for run in OPEN.all():
             if run.place.store == self.store:
                 run.publisher.publish()

@@ -4,7 +4,6 @@
 const STALE_MS = 8000; // the kernel gives a sign of life every 2 s
 const STILL_MS = 600; // a double click must not hit what has come under the pointer meanwhile
 const ANEW = "Then `run.panel()` or `%durable panel` shows this as it is.";
-const SAID_MS = 4000; // what has changed by then is not what the action itself did
 const PASSIVE = new Set(["history", "dependants", "detail", "why"]); // these change nothing
 
 class View {
@@ -26,7 +25,6 @@ class View {
     this.header = new Header(this);
     this.loss = make("div", "dnb-loss");
     this.loss.hidden = true;
-    this.saidAt = 0;
     this.staleLine = make("div", "dnb-stale-line");
     this.staleLine.setAttribute("role", "alert");
     this.staleLine.hidden = true;
@@ -193,7 +191,6 @@ class View {
       this.chosen = (this.store.rows.find(isOpen) ?? now)?.op ?? null;
       this.picked = false;
     }
-    this.hush();
     this.grid.fill(this.store.rows);
     this.drawCount();
     this.drawDetail();
@@ -297,19 +294,12 @@ class View {
     } else this.messageLine.textContent = "";
   }
 
-  // What was said of an action is over when the run has gone on.
-  hush() {
-    const failed = this.messageLine.classList.contains("dnb-failed");
-    if (!failed && performance.now() - this.saidAt > SAID_MS) this.messageLine.textContent = "";
-  }
-
   // What was said stands above the operation again, not at its buttons.
   bringHome() {
     if (this.grid.frame.nextSibling !== this.messageLine) this.grid.frame.after(this.messageLine);
   }
 
   say(text, ok) {
-    this.saidAt = performance.now();
     this.messageLine.textContent = `${ok ? "✔" : "✘"} ${text}`;
     this.messageLine.classList.toggle("dnb-failed", !ok);
   }
