@@ -177,7 +177,7 @@ class Worker:
         loop.set_exception_handler(lambda _loop, _context: None)  # a job's own end says enough
         pool = ThreadPoolExecutor(self.slots + _MORE, thread_name_prefix="durable_nb turn")
         loop.set_default_executor(pool)
-        table = FleetTable(self.store.server)
+        table = FleetTable(self.store.server, enough=self.stop.wanted.is_set)
         turns = Turns(self.store, table, self.stop, self.tell, self.restarts)
         app = app_of(self.store.server, self.stop.wanted, self._is_away)
         app.task(name=TASK, queue=QUEUE, pass_context=True, retry=OnlyWhenAsked())(

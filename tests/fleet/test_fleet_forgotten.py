@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from support.fleet import LEASE_S, Yard
+from support.postgres import Cluster, Proxy
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +46,25 @@ def test_a_worker_that_is_stopped_while_the_database_is_away_says_so(yard: Yard,
     assert "What is on record there is unhurt." in worker.said
     assert "This is unexpected" not in worker.said
     own_cluster.start()
+
+
+def test_a_worker_that_is_stopped_in_the_middle_of_a_look_does_not_wait_for_the_database(
+    yard: Yard, cluster: Cluster
+):
+    """The server went between two statements of a look, which is patient; it ends with the worker."""
+    proxy = Proxy(cluster.socket)
+    yard.store = proxy.url(cluster.new_database().partition("@/")[2].partition("?")[0])
+    worker = yard.worker()
+    _wait_until(lambda: "slots, for runs of" in worker.said)
+    time.sleep(1)  # it has the connections that it needs
+    proxy.cut_marks, proxy.cut_request, proxy.closes = b"WITH touched", True, True
+    _wait_until(lambda: proxy.closed)
+
+    worker.process.send_signal(signal.SIGTERM)
+
+    assert worker.ended(40) in (0, 1)
+    assert "Traceback" not in worker.said
+    proxy.end()
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

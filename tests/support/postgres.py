@@ -88,6 +88,10 @@ class Proxy:
         It is the answer to a query that holds these bytes, instead of the next one to an append.
     cut_request : bool
         The next statement does not reach the server, and the wire is cut.
+    cut_marks : bytes
+        What it holds.
+    closes : bool
+        Nobody is let in once a request was cut.
     closed : bool
         Nobody is let in.
     ends : bytes
@@ -100,7 +104,8 @@ class Proxy:
         self.port = self._listening.getsockname()[1]
         self.cut_answer: int | None = None
         self.cut_asked = b""
-        self.cut_request = self.closed = False
+        self.cut_request = self.closes = self.closed = False
+        self.cut_marks = b"x-marks"
         self.ends = b"INSERT 0 "
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -133,8 +138,8 @@ class Proxy:
             while data := client.recv(65536):
                 if self.cut_asked and self.cut_asked in data:
                     self.ends = b"SELECT 1\0"  # not of its preparation, which is sent before
-                if self.cut_request and b"x-marks" in data:
-                    self.cut_request = False
+                if self.cut_request and self.cut_marks in data:
+                    self.cut_request, self.closed = False, self.closed or self.closes
                     break
                 server.sendall(data)
         self._cut(client, server)

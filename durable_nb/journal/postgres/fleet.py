@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -94,10 +94,18 @@ class FleetTable:
         Where.
     patience_s : float
         Seconds to go on trying where the server is gone.
+    enough : callable
+        Tells whether to give up before that.
     """
 
-    def __init__(self, server: Server, patience_s: float = PATIENCE_S) -> None:
-        self._server, self._patient = server, Patient(server, "fleet", patience_s, file="fleet")
+    def __init__(
+        self,
+        server: Server,
+        patience_s: float = PATIENCE_S,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._server = server
+        self._patient = Patient(server, "fleet", patience_s, file="fleet", enough=enough)
 
     def add(self, name: str, submitted: Mapping[str, Any]) -> None:
         """Add a run, unless there is one of this name."""

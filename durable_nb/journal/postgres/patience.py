@@ -39,6 +39,8 @@ class Patient:
         Seconds to go on trying to reach the server; an interrupt ends that.
     file : str
         Where its statements are.
+    enough : callable
+        Tells whether to give up before that.
 
     Attributes
     ----------
@@ -53,8 +55,10 @@ class Patient:
         patience_s: float = PATIENCE_S,
         *,
         file: str = "postgres",
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
         self.server, self.trouble = server, ""
+        self._enough = enough
         self._since = datetime.now(UTC)
         self._purpose, self._patience_s, self._file = purpose, patience_s, file
         self._begin()
@@ -147,7 +151,7 @@ class Patient:
     def _is_over(self, state: RetryCallState) -> bool:
         """Whether to give up."""
         waited = state.seconds_since_start or 0.0
-        return waited >= self._patience_s or interrupt_waits()
+        return waited >= self._patience_s or interrupt_waits() or self._enough()
 
     def _waits(self, state: RetryCallState) -> None:
         """Say what it waits for."""
