@@ -9,7 +9,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -96,16 +95,17 @@ def open_run(
     root.prepare()
     for warning in root.warnings(allow_network_fs=allow_network_fs):
         surroundings.say(f"warning: {warning}")
-    anew = _is_finished(place) if fresh == FINISHED else bool(fresh)
-    lease = place.acquire(who or OwnerInfo.here(role=role), fresh=anew)
-    try:
-        with _uncollected():
-            run = _open_journal(
-                place, lease, role, expect, terms, surroundings, clock, adopt, whole
+    with _uncollected():
+        lease, journal, fold = _take(
+            place, who or OwnerInfo.here(role=role), fresh, clock, whole=whole
+        )
+        try:
+            run = _begin(
+                place, lease, journal, fold, role, expect, terms, surroundings, clock, adopt
             )
-    except BaseException:
-        lease.release()
-        raise
+        except BaseException:
+            lease.release()
+            raise
     if role == "runner":
         if plan is not None:
             plan.attend(run)
@@ -126,24 +126,6 @@ def _notes(run: Run) -> Iterator[str]:
         yield f"run {run.name} is {paused}: nothing new begins in it until run.unpause()"
     for note in run.permits.notes(run.fold):
         yield f"run {run.name}: {note}"
-
-
-def _is_finished(place: Place) -> bool:
-    """Tell whether a run has come to its end, by its own records."""
-    if not place.exists():
-        return False
-    quiet = replace(SCRIPT, say=lambda _line: None)
-    run = open_run(
-        place.name,
-        store=place.store,
-        role="reader",
-        surroundings=quiet,
-        allow_network_fs=True,  # it was warned of, or refused, for the opening itself
-    )
-    try:
-        return run.fold.kind is Kind.FINISHED
-    finally:
-        run.close()
 
 
 @contextmanager
@@ -187,22 +169,50 @@ def _account(
     return account
 
 
-def _open_journal(
+def _take(
+    place: Place, who: OwnerInfo, fresh: bool | str, clock: Clock, *, whole: bool
+) -> tuple[HeldLease, Journal, Fold]:
+    """Take the lease and load the records; under it, too, is decided what is set aside."""
+    lease = place.acquire(who)
+    try:
+        if fresh and fresh != FINISHED:
+            lease = lease.set_aside()
+        journal, fold = _load(place, lease, clock, whole=whole)
+        if fresh == FINISHED and fold.kind is Kind.FINISHED:
+            journal.close()
+            lease = lease.set_aside()
+            journal, fold = _load(place, lease, clock, whole=whole)
+    except BaseException:
+        lease.release()
+        raise
+    return lease, journal, fold
+
+
+def _load(place: Place, lease: HeldLease, clock: Clock, *, whole: bool) -> tuple[Journal, Fold]:
+    journal = lease.open_journal(clock.now, whole=whole)
+    try:
+        return journal, recovery.load(journal, place)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def _begin(
     place: Place,
     lease: HeldLease,
+    journal: Journal,
+    fold: Fold,
     role: str,
     expect: tuple[str, ...],
     terms: Terms,
     surroundings: Surroundings,
     clock: Clock,
     adopt: str | None,
-    whole: bool,
 ) -> Run:
-    name, artifacts = place.name, place.artifacts()
-    wallet, account = Wallet(terms.credentials), None
-    journal = lease.open_journal(clock.now, whole=whole)
+    """Record the opening, or look only, and make the run."""
+    name, wallet, account = place.name, Wallet(terms.credentials), None
     try:
-        fold = recovery.load(journal, place)
+        artifacts = place.artifacts()
         drafts = _adoption(place, fold, role, adopt)
         changed = terms.changes(fold, artifacts)
         told = _packages(fold, changed) if role == "runner" else ""

@@ -170,19 +170,9 @@ class FolderPlace:
             written = 0
         return (file, written)
 
-    def acquire(self, who: OwnerInfo, *, fresh: bool = False) -> FolderLease:
-        """Take the lease; with `fresh`, the old folder is set aside."""
-        folders.prepare_run(self.folder.parent, self.name)
-        lease = Lease.acquire(self.folder, run=self.name, who=who)
-        if not fresh or not self.exists():
-            return FolderLease(self.folder, lease)
-        try:
-            aside = folders.set_aside(self.folder).name
-        finally:
-            lease.release()
-        folders.prepare_run(self.folder.parent, self.name)
-        again = Lease.acquire(self.folder, run=self.name, who=who)
-        return FolderLease(self.folder, again, aside)
+    def acquire(self, who: OwnerInfo) -> FolderLease:
+        """Take the lease."""
+        return FolderLease(self, who)
 
     def artifacts(self) -> FolderArtifacts:
         """Give what keeps large values; it is to be closed."""
@@ -215,14 +205,26 @@ class FolderPlace:
 class FolderLease:
     """The lease of a run in a folder, and the head, which goes with it."""
 
-    def __init__(self, folder: Path, lease: Lease, aside: str = "") -> None:
-        self._folder, self._lease, self.aside = folder, lease, aside
+    def __init__(self, place: FolderPlace, who: OwnerInfo, aside: str = "") -> None:
+        self._place, self._who, self.aside = place, who, aside
+        folders.prepare_run(place.folder.parent, place.name)
+        self._lease = Lease.acquire(place.folder, run=place.name, who=who)
         self._head: Head | None = None
 
     @property
     def run_id(self) -> str:
         """The id that the head keeps: it outlives the loss of all records."""
         return "" if self._head is None else self._head.run_id
+
+    def set_aside(self) -> FolderLease:
+        """Rename the folder, if there is a journal in it."""
+        if not self._place.exists():
+            return self
+        try:
+            aside = folders.set_aside(self._place.folder).name
+        finally:
+            self.release()
+        return FolderLease(self._place, self._who, aside)
 
     def keep_run_id(self, run_id: str) -> None:
         """Keep the run's id outside of its records; it is written with the next of them."""
@@ -231,10 +233,11 @@ class FolderLease:
 
     def open_journal(self, clock: Callable[[], datetime], *, whole: bool) -> Journal:
         """Open the journal, or make it."""
-        self._head = Head(self._folder / HEAD_FILE)
+        folder = self._place.folder
+        self._head = Head(folder / HEAD_FILE)
         return open_journal(
-            self._folder / JOURNAL_FILE,
-            run=self._lease.run,
+            folder / JOURNAL_FILE,
+            run=self._place.name,
             head=self._head,
             clock=clock,
             whole=whole,

@@ -160,15 +160,13 @@ class Place(Protocol):
         """
         ...
 
-    def acquire(self, who: OwnerInfo, *, fresh: bool = False) -> HeldLease:
+    def acquire(self, who: OwnerInfo) -> HeldLease:
         """Take the lease, of a run that is made if it is missing.
 
         Parameters
         ----------
         who : OwnerInfo
             This owner.
-        fresh : bool
-            Set what is there aside, whole, and begin anew.
 
         Raises
         ------
@@ -227,6 +225,19 @@ class HeldLease(Protocol):
     @property
     def aside(self) -> str:
         """Under which name the run is kept that was set aside for this one; "" if none was."""
+        ...
+
+    def set_aside(self) -> HeldLease:
+        """Keep what is there, whole, under another name; give the lease of a run without records.
+
+        This one is let go of, also if that fails; its journal was closed, if it was open.
+
+        Raises
+        ------
+        RunHeld
+            Somebody was faster, and has begun anew.
+        JournalUnwritable
+        """
         ...
 
     def keep_run_id(self, run_id: str) -> None:

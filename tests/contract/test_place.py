@@ -134,15 +134,30 @@ def test_records_are_read_again_after_closing_unless_another_journal_is_there(st
     lease.release()
     closed.check()
     assert [record.kind for record in closed.read(1, 1)] == [Kind.BORN]
-    fresh = place.acquire(who(), fresh=True)
+    fresh = place.acquire(who()).set_aside()
     again = fresh.open_journal(now, whole=True)
     assert again.load() == []
+    assert (fresh.aside[:7], fresh.aside in store.names()) == (".r.old-", False)
     again.append([BORN])
     again.close()
     fresh.release()
     with pytest.raises(JournalDamaged):
         closed.check()
     assert store.names() == ["r"]
+
+
+def test_nothing_is_set_aside_of_a_run_without_records_and_nobody_else_gets_it_meanwhile(
+    store: Store,
+):
+    """A lease that was taken to look at the records is the one under which they are set aside."""
+    place = store.place("r")
+    lease = place.acquire(who())
+    assert lease.set_aside() is lease
+    assert lease.aside == ""
+    lease.open_journal(now, whole=True).close()
+    with pytest.raises(RunHeld):
+        place.acquire(who())
+    lease.release()
 
 
 def test_large_values_are_found_by_their_digest_and_what_is_missing_is_named(store: Store):

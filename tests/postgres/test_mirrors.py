@@ -125,7 +125,7 @@ def test_a_run_that_was_set_aside_is_seen_no_more(run):
     lease.release()
     assert _seen(run) == "open"
     assert not run.lags()
-    fresh = run.acquire(OwnerInfo.here(), fresh=True)
+    fresh = run.acquire(OwnerInfo.here()).set_aside()
     fresh.release()
     run.store.views()
     assert not list((run.store.copies / run.name).glob("operations*"))

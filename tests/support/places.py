@@ -129,8 +129,8 @@ class UnseenPlace:
     def stamp(self, *, held: bool) -> object:
         return self.inner.stamp(held=held)
 
-    def acquire(self, who: OwnerInfo, *, fresh: bool = False) -> HeldLease:
-        return self.inner.acquire(who, fresh=fresh)
+    def acquire(self, who: OwnerInfo) -> HeldLease:
+        return self.inner.acquire(who)
 
     def artifacts(self) -> RunArtifacts:
         return self.inner.artifacts()

@@ -189,18 +189,9 @@ class PostgresPlace:
             return None
         return (found.key, found.published) if held else (found.key, found.epoch, found.seq)
 
-    def acquire(self, who: OwnerInfo, *, fresh: bool = False) -> HeldRow:
-        """Take the lease; with `fresh`, what is there gets another name."""
-        lease = self._lease(who)
-        found = self._standing()
-        if not fresh or found is None or not found.seq:
-            return HeldRow(self, lease)
-        try:
-            given = {"run": lease.key, "epoch": lease.epoch}
-            self.store.look.ask("set_aside", given)
-        finally:
-            lease.release()
-        return HeldRow(self, self._lease(who), f".{self.name}.old-{given['run']}")
+    def acquire(self, who: OwnerInfo) -> HeldRow:
+        """Take the lease."""
+        return HeldRow(self, who)
 
     def artifacts(self) -> PostgresArtifacts:
         """Give what keeps large values; it is to be closed."""
@@ -257,9 +248,6 @@ class PostgresPlace:
         rows = self.store.look.ask("standing", {"name": self.name})
         return _Standing(*rows[0]) if rows else None
 
-    def _lease(self, who: OwnerInfo) -> PostgresLease:
-        return PostgresLease.acquire(self.store.server, run=self.name, who=who)
-
     def _held(self) -> _Held | None:
         """Give what this process has of the run while it holds it."""
         held = _holding.get(self)
@@ -273,8 +261,9 @@ class HeldRow:
     #: a database nothing is lost that would leave something behind.
     run_id: Final = ""
 
-    def __init__(self, place: PostgresPlace, lease: PostgresLease, aside: str = "") -> None:
-        self._place, self._lease, self.aside = place, lease, aside
+    def __init__(self, place: PostgresPlace, who: OwnerInfo, aside: str = "") -> None:
+        self._place, self._who, self.aside = place, who, aside
+        self._lease = lease = PostgresLease.acquire(place.store.server, run=place.name, who=who)
         try:
             folder = mirrors.owned(place.store.copies, lease.key, lease.epoch)
         except BaseException:
@@ -282,6 +271,17 @@ class HeldRow:
             raise
         self._mine = _Held(lease.key, lease.epoch, folder, os.getpid())
         _holding[place] = self._mine
+
+    def set_aside(self) -> HeldRow:
+        """Give the run another name, if anything is on record."""
+        if not self._place.exists():
+            return self
+        given = {"run": self._lease.key, "epoch": self._lease.epoch}
+        try:
+            self._place.store.look.ask("set_aside", given)
+        finally:
+            self.release()
+        return HeldRow(self._place, self._who, f".{self._place.name}.old-{given['run']}")
 
     def keep_run_id(self, run_id: str) -> None:
         """Keep nothing: see `run_id`."""
