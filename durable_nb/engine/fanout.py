@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_nb.engine import calls, facets
 from durable_nb.engine.context import Frame, frame_of
 from durable_nb.engine.entered import STOPS
 from durable_nb.engine.options import Options
+from durable_nb.engine.proving import Proving
 from durable_nb.engine.step import Step, _awaited, _blocking, is_async, refuse_timeout
 from durable_nb.model.control import ApprovalPending, SignalPending, TimerPending
 from durable_nb.model.errors import (
@@ -66,7 +68,8 @@ def run_map(
     jobs, stops = list(zip(makers, work, strict=True)), _stops_all if independent else _always
     if is_async(fn):
         return _gather(fn, jobs, limit, stops)
-    return _threads(run, fn, jobs, limit, stops)
+    few = base.rides and not run.budget
+    return _threads(run, fn, jobs, limit, stops, few=few)
 
 
 def _take(
@@ -132,8 +135,15 @@ async def _gather(
 
 
 def _threads(
-    run: Run, fn: Callable[..., Any], jobs: list[tuple[_Make, Any]], limit: int, stops: _Stops
+    run: Run,
+    fn: Callable[..., Any],
+    jobs: list[tuple[_Make, Any]],
+    limit: int,
+    stops: _Stops,
+    *,
+    few: bool,
 ) -> list[Any]:
+    """Call blocking functions in threads; in few of them as long as that is quicker."""
     stopped, interrupted = threading.Event(), threading.Event()
 
     def pause(seconds: float) -> None:
@@ -141,29 +151,37 @@ def _threads(
             raise asyncio.CancelledError
 
     ended, left = [_never_began()] * len(jobs), iter(enumerate(jobs))
-    context = contextvars.copy_context()
+    context, proving = contextvars.copy_context(), Proving(run, limit)
 
     def work() -> None:
         """Take one after the other of what is left: a future for each would cost as much again."""
         for place, (make, item) in left:
             if stopped.is_set():
-                return
+                break
+            lazily = proving.lazily
+            call = functools.partial(_blocking, lazily=lazily)
             try:
-                given = context.copy().run(_blocking, make, fn, (item,), {}, pause)
+                try:
+                    given = context.copy().run(call, make, fn, (item,), {}, pause)
+                finally:
+                    proving.note(lazily)
                 ended[place] = _Ended(None, given)
             except BaseException as error:
                 ended[place] = _Ended(error)
                 if stops(error):
                     stopped.set()
+        proving.is_through()
 
     pool = ThreadPoolExecutor(limit, thread_name_prefix=_THREADS)
     run.pools.append(pool)
     try:
-        wait([pool.submit(work) for _ in range(min(limit, len(jobs)))])
+        most = min(limit, len(jobs))
+        proving.attend(lambda: pool.submit(work), most, few=few, on_problem=stopped.set)
     except BaseException:
         # interrupted: what has not begun is dropped; what is in flight stays live and records
         stopped.set()
         interrupted.set()
+        proving.give_up()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()

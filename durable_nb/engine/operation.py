@@ -94,6 +94,7 @@ class Operation(Entered):
     _value: Any = _MISSING
     _consulted = _replayed = _left = False
     _awaits = _unproven = False  # in async code, what was recorded is waited for
+    ends_lazily = False  # whoever has called it makes its outcome durable
     _around: Frame | None = None
     _usd: float | None = None
     _tokens: int | None = None
@@ -281,10 +282,7 @@ class Operation(Entered):
     def persist_intent(self, state: OperationState | None) -> None:
         """Put the intent on disk, with the failures that the program has seen; then go."""
         run, options, body = self.run, self.options, self.intent(state)
-        rides = not run.budget and (
-            options.effect is Effect.NONE
-            or (options.effect is Effect.IDEMPOTENT and options.key_ttl is None)
-        )
+        rides = options.rides and not run.budget
         try:
             with deferred_interrupts():
                 intended = Draft(self.id, Kind.INTENDED, body)
@@ -435,5 +433,6 @@ class Operation(Entered):
             body["tokens"] = self._tokens
         if self._basis is not None:
             body["basis"] = self._basis
-        self.run.append(*self.definition(), Draft(self.id, kind, body), lazy=self._awaits)
+        lazy = self._awaits or self.ends_lazily
+        self.run.append(*self.definition(), Draft(self.id, kind, body), lazy=lazy)
         self._unproven = self._awaits

@@ -108,6 +108,12 @@ class Options:
     wait: Wait | None = None
     counted: bool = False
 
+    @property
+    def rides(self) -> bool:
+        """Whether the intent may ride with a later commit: to do the body again does no harm."""
+        effect = self.effect
+        return effect is Effect.NONE or (effect is Effect.IDEMPOTENT and self.key_ttl is None)
+
     def with_(self, given: Mapping[str, Any]) -> Options:
         """Give these options with some replaced, checked.
 

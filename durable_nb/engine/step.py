@@ -84,19 +84,23 @@ def _blocking(
     pause: Callable[[float], None] = time.sleep,
     *,
     once: bool = False,
+    lazily: bool = False,
 ) -> Any:
-    """Give the recorded result of a call, or run its body: once, or as often as it may be tried."""
+    """Give the recorded result of a call, or run its body: once, or as often as it may be tried.
+
+    If its outcome is recorded lazily, whoever calls this makes it durable.
+    """
     found = _on_record(make)
     if found is not MISSING:
         return found
     op = make()
-    op.keyed = _takes_key(fn, kwargs)
+    op.keyed, op.ends_lazily = _takes_key(fn, kwargs), lazily
     if op.options.retries and not once:
         import tenacity  # which brings tornado: only where it is asked for
 
         for attempt in tenacity.Retrying(sleep=pause, **_retry_rules(op)):
             with attempt:
-                return _blocking(make, fn, args, kwargs, once=True)
+                return _blocking(make, fn, args, kwargs, once=True, lazily=lazily)
         raise AssertionError("tenacity reraises")  # pragma: no cover
     with op:
         if op.needed:
