@@ -33,7 +33,7 @@ from durable_nb.faces.output import (
     verb,
 )
 from durable_nb.faces.plain import rows_of
-from durable_nb.faces.problems import Verbs
+from durable_nb.faces.problems import Unwrapped, Verbs
 from durable_nb.journal import store_of
 from durable_nb.journal.errors import MirrorSkipped
 from durable_nb.model.outcomes import Outcome
@@ -60,7 +60,7 @@ def cli() -> None:
 # -- looking -----------------------------------------------------------------------------------
 
 
-@cli.command(name="runs")
+@click.command(name="runs", cls=Unwrapped)
 @verb
 def runs_(face: Face) -> int:
     r"""List the runs of the store, where each stands, and how its kernel comes on.
@@ -77,7 +77,7 @@ def runs_(face: Face) -> int:
     return DONE
 
 
-@cli.command(name="show")
+@click.command(name="show", cls=Unwrapped)
 @run_argument
 @click.argument("op", metavar="[OP]", required=False)
 @click.option(
@@ -118,7 +118,7 @@ def show_(face: Face, name: str, op: str | None, facets: bool) -> int:
     return PERSON_NEEDED if waits or row["outcome"] == Outcome.UNKNOWN else DONE
 
 
-@cli.command()
+@click.command(cls=Unwrapped)
 @run_argument
 @click.argument("op", metavar="[OP]", required=False)
 @verb
@@ -133,7 +133,7 @@ def history(face: Face, name: str, op: str | None) -> int:
     return DONE
 
 
-@cli.command()
+@click.command(cls=Unwrapped)
 @click.argument("query")
 @verb
 def sql(face: Face, query: str) -> int:
@@ -161,26 +161,10 @@ def sql(face: Face, query: str) -> int:
     return DONE
 
 
-# -- settling and keeping ----------------------------------------------------------------------
-
-
-for _verb in (
-    *running.VERBS,
-    *fleet.VERBS,
-    *reporting.VERBS,
-    *judging.VERBS,
-    *deciding.VERBS,
-    *pausing.VERBS,
-    *forking.VERBS,
-    *keeping.VERBS,
-):
-    cli.add_command(_verb)
-
-
 # -- the demo ----------------------------------------------------------------------------------
 
 
-@cli.command()
+@click.command(cls=Unwrapped)
 @click.option(
     "--model",
     type=click.Choice(["scripted", "smollm2"]),
@@ -221,6 +205,17 @@ def demo(ctx: click.Context, model: str, lab: bool, folder: str | None, as_json:
     if lab:
         ctx.exit(run_lab(model=model, folder=folder or WORK_FOLDER))
     run_demo(model=model, json=as_json, keep=folder, console=console(stderr=as_json))
+
+
+# What each is under in the help, and in docs/cli.md.
+cli.add_under("Look", runs_, show_, history, *reporting.VERBS, sql)
+cli.add_under("Settle", *judging.DOUBTS, *deciding.VERBS)
+cli.add_under("Steer", judging.grant, *pausing.VERBS, *judging.RESULTS)
+cli.add_under("Execute a notebook from a shell", *running.VERBS)
+cli.add_under("Share runs among machines", *fleet.VERBS)
+cli.add_under("Try it otherwise, and account for it", *forking.VERBS)
+cli.add_under("Look after a store", *keeping.VERBS)
+cli.add_under("See it happen", demo)
 
 
 def main() -> None:

@@ -296,5 +296,6 @@ def reconcile(face: Face, name: str, reconcilers: tuple[str, ...]) -> int:
     return PERSON_NEEDED if waits else DONE
 
 
-#: In the order in which `--help` lists them.
-VERBS: Final = (confirm, deny, invalidate, keep, rerun, compensate, accept, adopt, grant, reconcile)
+#: In the order in which `--help` lists them: what is in doubt, and what is on record.
+DOUBTS: Final = (confirm, deny, reconcile, accept, adopt)
+RESULTS: Final = (invalidate, keep, rerun, compensate)

@@ -38,9 +38,29 @@ class Verbs(Unwrapped, click.Group):
 
     command_class = Unwrapped
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.headings: dict[str, list[str]] = {}
+
+    def add_under(self, heading: str, *commands: click.Command) -> None:
+        """Add commands that the help lists under a heading, in this order."""
+        for command in commands:
+            self.add_command(command)
+            self.headings.setdefault(heading, []).append(str(command.name))
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands as they are written: looking first, then settling."""
-        return list(self.commands)
+        return [name for names in self.headings.values() for name in names]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does, heading by heading, in columns that agree."""
+        width = max(map(len, self.commands))
+        limit = formatter.width - width - 6
+        for heading, names in self.headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(n.ljust(width), self.commands[n].get_short_help_str(limit)) for n in names]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error is told in one paragraph."""

@@ -76,6 +76,23 @@ def test_the_help_of_all_explains_the_three_outcomes() -> None:
     assert dnb.__version__ in do("--version").stdout
 
 
+def test_the_help_lists_all_commands_under_the_headings_of_the_documentation() -> None:
+    """In the same order, so that who has read one finds what is meant in the other."""
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    documented: dict[str, list[str]] = {}
+    for level, title in re.findall(r"^(##|###) (.+)$", page, re.M):
+        if level == "##":
+            documented[title] = []
+        else:
+            documented[list(documented)[-1]] += re.findall(r"`durable-nb (.+)`", title)
+    assert commands.cli.headings == documented
+    shown = re.split(r"^([A-Z].*):\n", do("--help").stdout, flags=re.M)
+    lists = dict(zip(shown[1::2], shown[2::2], strict=True))
+    for title, names in documented.items():
+        assert re.findall(r"^  (\S+)", lists[title], re.M) == names
+    assert sorted(n for names in documented.values() for n in names) == sorted(everything())
+
+
 SECTION = re.compile(r"^#+ +`?durable-nb (\S+?)`?\s*$(.*?)(?=^#+ |\Z)", re.M | re.S)
 SHARED = ("--help", "--debug", "--store", "--json")
 
