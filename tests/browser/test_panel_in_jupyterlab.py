@@ -28,6 +28,7 @@ def refund(plan, *, idempotency_key):
 @dnb.step(effect='none')
 def report(refund):
     return f"refunded as {refund['id']}" """
+BOTTOM = "(e) => e.closest('.jp-WindowedPanel-outer').scrollTo(0, 1e6)"
 WORK = "p = plan('A-17')\nr = refund(p)"
 REPORT = "report(r)"
 REFUND = [LOAD, STEPS, WORK, REPORT]
@@ -267,13 +268,12 @@ def test_a_stop_is_said_where_it_is_out_of_sight_and_what_a_form_lacks_at_its_bu
     expect(nb.panel()).to_be_in_viewport()
     nb.page.wait_for_timeout(2000)
     assert notice.count() == 0
-    bottom = "(e) => e.closest('.jp-WindowedPanel-outer').scrollTo(0, 1e6)"
-    nb.page.locator(".jp-Cell").first.evaluate(bottom)
+    nb.page.locator(".jp-Cell").first.evaluate(BOTTOM)
     nb.page.wait_for_timeout(2000)
     assert notice.count() == 0, "who has seen the panel knows"
 
     nb.run_all()
-    nb.page.locator(".jp-Cell").first.evaluate(bottom)
+    nb.page.locator(".jp-Cell").first.evaluate(BOTTOM)
     expect(notice).to_contain_text(
         "run refund-17 in job.ipynb has stopped: charge#1 may have happened"
     )
@@ -305,6 +305,28 @@ def test_a_stop_is_said_where_it_is_out_of_sight_and_what_a_form_lacks_at_its_bu
     expect(message).to_contain_text("confirmed")
     expect(panel.locator(".dnb-detail .dnb-message")).to_have_count(0)
     expect(panel.locator(".dnb-message")).to_have_count(1)
+
+
+def test_a_kernel_that_is_gone_in_the_middle_of_a_step_is_said_where_its_panel_is_out_of_sight(
+    notebook,
+):
+    """With what was under way and what to do; it goes once the panel is seen."""
+    far = "\n".join(f"# line {n}" for n in range(80))
+    nb = notebook("lost", [LOAD, STEPS, "run.panel()", far, WORK])
+    nb.run_all(wait=False)
+    expect(nb.panel().locator(".dnb-now")).to_contain_text("refund#1")
+    nb.page.locator(".jp-Cell").first.evaluate(BOTTOM)
+    nb.kill("refunding")
+    notice = nb.page.locator(".dnb-notice")
+    expect(notice).to_contain_text(
+        "run refund-17 has lost its kernel while refund#1 was under way. Run all cells: it goes on",
+        timeout=15_000,
+    )
+    nb.shot("1-lost")
+    nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
+    notice.locator(".dnb-notice-show").click()
+    expect(nb.panel().locator(".dnb-stale-line")).to_be_in_viewport()
+    expect(notice).to_have_count(0)
 
 
 def test_case_75_after_the_kernel_died_the_panel_says_so_and_the_static_table_outlives_it(notebook):
