@@ -312,7 +312,7 @@ def test_a_kernel_that_is_gone_in_the_middle_of_a_step_is_said_where_its_panel_i
 ):
     """With what was under way and what to do; it goes once the panel is seen."""
     far = "\n".join(f"# line {n}" for n in range(80))
-    nb = notebook("lost", [LOAD, STEPS, "run.panel()", far, WORK])
+    nb = notebook("gone", [LOAD, STEPS, "run.panel()", far, WORK])
     nb.run_all(wait=False)
     expect(nb.panel().locator(".dnb-now")).to_contain_text("refund#1")
     nb.page.locator(".jp-Cell").first.evaluate(BOTTOM)
@@ -322,7 +322,7 @@ def test_a_kernel_that_is_gone_in_the_middle_of_a_step_is_said_where_its_panel_i
         "run refund-17 has lost its kernel while refund#1 was under way. Run all cells: it goes on",
         timeout=15_000,
     )
-    nb.shot("1-lost")
+    nb.shot("1-gone")
     nb.page.locator(".jp-Dialog button").click()  # "the kernel appears to have died"
     notice.locator(".dnb-notice-show").click()
     expect(nb.panel().locator(".dnb-stale-line")).to_be_in_viewport()
