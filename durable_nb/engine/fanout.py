@@ -151,7 +151,7 @@ def _threads(
             raise asyncio.CancelledError
 
     ended, left = [_never_began()] * len(jobs), iter(enumerate(jobs))
-    context, proving = contextvars.copy_context(), Proving(run, limit)
+    context, proving = contextvars.copy_context(), Proving(run, 2 * limit)
 
     def work() -> None:
         """Take one after the other of what is left: a future for each would cost as much again."""

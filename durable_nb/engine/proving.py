@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MOMENT_S: Final = 0.003
 _WINDOW_S: Final = 0.02
 #: Shares of one processor below which it is idle: at any look, and over a whole window.
-_IDLE: Final = 0.3
-_SLACK: Final = 0.7
+_IDLE: Final = 0.25
+_SLACK: Final = 0.6
 
 
 class Proving:

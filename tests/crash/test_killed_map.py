@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.child import Bench
 from support.ledger import Ledger
 
-LIMIT = 16
+LIMIT = 8
 MANY = f"""
 def work(n):
     with open(store.parent / "effect.log", "a") as out:
@@ -33,6 +33,6 @@ def test_a_kill_in_the_middle_costs_no_more_results_than_may_wait_for_a_commit(
 
     assert again.facts["right"]
     lost = done - again.facts["kept"]
-    assert lost <= 2 * (LIMIT + 1)
+    assert lost <= 2 * (2 * LIMIT + 1)
     assert len(ledger.lines()) == 3_000 + lost
     assert {int(n) for n, _ in ledger.lines()} == set(range(3_000))
