@@ -223,6 +223,10 @@ class Cell(Managed):
         stopped = self._interrupt.fired and isinstance(error, asyncio.CancelledError)
         try:
             settled = await self._op.__aexit__(kind, error, tb)
+        except asyncio.CancelledError:  # Ctrl-C once more, while this was recorded: it is by now
+            if not stopped:
+                raise
+            settled = False
         except (DurableError, UnknownOutcome) as problem:
             raise self._explained(problem, error, tb) from problem.__cause__
         finally:

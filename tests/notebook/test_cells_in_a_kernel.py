@@ -213,6 +213,34 @@ def test_a_second_interrupt_while_steps_still_end_leaves_the_cell_recorded(k):
     assert kinds == "['intended', 'interrupted']"
 
 
+#: Cancels the cell once more while its outcome is on its way to the disk, as a second Ctrl-C does
+#: that comes just before.
+ONCE_MORE = """
+import asyncio
+reached = run.durability.reached
+async def once_more():
+    run.durability.reached = reached
+    asyncio.current_task().cancel()
+    await reached()
+"""
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_while_the_cell_is_recorded_is_an_interrupt_too(k):
+    """It is no `CancelledError`, which nobody has raised, and the record is there."""
+    k.run(ONCE_MORE)
+    message = k.send(
+        "%%durable cell\nrun.durability.reached = once_more\nopen('awaiting', 'w').close()\n"
+        "await asyncio.sleep(30)"
+    )
+    k.wait_for("awaiting")
+    k.interrupt()
+
+    assert k.wait(message).error == "KeyboardInterrupt"
+    kinds = k.run("list(run.history('cell#1')['kind'])").results[0]["text/plain"]
+    assert kinds == "['intended', 'interrupted']"
+
+
 @pytest.mark.slow
 def test_an_interrupt_ends_a_blocking_cell_and_the_next_cell_runs(k):
     """A blocking cell is recorded as interrupted too, and Ctrl-C works afterwards as before."""
