@@ -164,11 +164,11 @@ def reconcile(run: Trajectory, options: Options, state: OperationState) -> Core[
     if look_up is None:
         return False
     while True:
+        wait = seconds_to_settle(run, state, options.settle_after)  # as it is asked, not answered
         try:
             answer = yield Ask(look_up, run.view(state))
         except Exception as problem:
             answer = Undecided(f"the reconciler raised {type(problem).__name__}: {problem}")
-        wait = seconds_to_settle(run, state, options.settle_after)
         match answer:
             case Happened(result, evidence):
                 text = values.encode(result, run.artifacts)
