@@ -213,14 +213,14 @@ def test_a_second_interrupt_while_steps_still_end_leaves_the_cell_recorded(k):
     assert kinds == "['intended', 'interrupted']"
 
 
-#: Cancels the cell once more while its outcome is on its way to the disk, as a second Ctrl-C does
-#: that comes just before.
+#: Cancels the cell once more while it waits until its outcome is on the disk, as a second Ctrl-C
+#: does that comes just before.
 ONCE_MORE = """
 import asyncio
 reached = run.durability.reached
 async def once_more():
     run.durability.reached = reached
-    asyncio.current_task().cancel()
+    asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
     await reached()
 """
 
@@ -230,10 +230,10 @@ def test_a_second_interrupt_while_the_cell_is_recorded_is_an_interrupt_too(k):
     """It is no `CancelledError`, which nobody has raised, and the record is there."""
     k.run(ONCE_MORE)
     message = k.send(
-        "%%durable cell\nrun.durability.reached = once_more\nopen('awaiting', 'w').close()\n"
+        "%%durable cell\nrun.durability.reached = once_more\nopen('recorded', 'w').close()\n"
         "await asyncio.sleep(30)"
     )
-    k.wait_for("awaiting")
+    k.wait_for("recorded")
     k.interrupt()
 
     assert k.wait(message).error == "KeyboardInterrupt"
