@@ -26,6 +26,7 @@ from durable_nb.demo.client import Model, stall
 from durable_nb.demo.ledger import What
 from durable_nb.demo.problems import KernelTrouble
 from durable_nb.demo.servers import Addresses
+from durable_nb.fleet.sockets import private_sockets
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CELL_TIMEOUT_S = 180
@@ -161,14 +162,13 @@ def execute(
     KernelTrouble
         If the kernel died without having been killed here, or a cell did not end in time.
     """
-    # No folder of kernel specs is searched: a "python3" of some other environment could be there.
-    manager = AsyncKernelManager(
-        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
-    )
     copied = copy.deepcopy(notebook)
-    client = NotebookClient(copied, km=manager, timeout=CELL_TIMEOUT_S)
-    client.owns_km = True  # so that it also ends the kernel
-    with (folder / "kernels.log").open("a") as log:
+    with private_sockets() as sockets, (folder / "kernels.log").open("a") as log:
+        # No folder of kernel specs is searched: a "python3" of another environment could be there.
+        specs = KernelSpecManager(kernel_dirs=[])
+        manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs, **sockets)
+        client = NotebookClient(copied, km=manager, timeout=CELL_TIMEOUT_S)
+        client.owns_km = True  # so that it also ends the kernel
         arguments = {"cwd": str(folder), "env": dict(environment), "stderr": log}
         return _watch(_Worker(client, arguments), kill)
 

@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from durable_nb.fleet.notebooks import Submitted
+from durable_nb.fleet.sockets import private_sockets
 
 #: What libraries say of a kernel that dies is said by the supervisor: quiet unless configured.
 _LOG: Final = logging.getLogger("durable_nb.fleet")
@@ -170,7 +171,16 @@ def execute(
     limits : Limits
         How long is waited for a kernel.
     """
-    worker = _Worker(submitted, dict(environment), log, tell, stop.wanted, follow, limits)
+    with private_sockets() as sockets:
+        manager = AsyncKernelManager(kernel_name=submitted.kernel, log=_LOG, **sockets)
+        worker = _Worker(
+            manager, submitted, dict(environment), log, tell, stop.wanted, follow, limits
+        )
+        return _watch(worker, stop)
+
+
+def _watch(worker: _Worker, stop: Stop) -> Pass:
+    """Let the notebook run, and stop it where that is wanted."""
     worker.start()
     is_told = is_interrupted = False
     try:
@@ -212,6 +222,7 @@ class _Worker(threading.Thread):
 
     def __init__(
         self,
+        manager: Any,
         submitted: Submitted,
         environment: dict[str, str],
         log: IO[str],
@@ -225,10 +236,10 @@ class _Worker(threading.Thread):
         self._tell, self._enough, self._follow = tell, enough, follow
         self._last = new_code_cell(_FINISH, id="durable-nb-finish")  # type: ignore[no-untyped-call]
         notebook.cells.append(self._last)
-        self.manager: Any = AsyncKernelManager(kernel_name=submitted.kernel, log=_LOG)
+        self.manager = manager
         self._client = _Client(
             notebook,
-            km=self.manager,
+            km=manager,
             kernel_name=submitted.kernel,
             startup_timeout=limits.start_s,
             timeout=limits.cell_s,

@@ -9,12 +9,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_client.manager import KernelManager
+
+from durable_nb.fleet.sockets import private_sockets
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -44,7 +46,9 @@ class Kernel:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manager = KernelManager(kernel_name="python3")
+        self._over = ExitStack()
+        sockets = self._over.enter_context(private_sockets())
+        self.manager = KernelManager(kernel_name="python3", **sockets)
         self.manager.kernel_spec.argv[0] = sys.executable
         paths = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
         env = os.environ | {
@@ -142,6 +146,7 @@ class Kernel:
         self.client.stop_channels()
         if self.manager.has_kernel:
             self.manager.shutdown_kernel(now=True)
+        self._over.close()
 
 
 @contextmanager
