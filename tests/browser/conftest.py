@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -81,6 +82,8 @@ class Lab:
 
     def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
         self.root, self.url = root, f"http://127.0.0.1:{free_port()}"
+        # of the kernels, which others may else take a port of; the path of a socket must be short
+        self._sockets = tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True)
         work = root / "work"
         work.mkdir()
         self.work = work
@@ -93,7 +96,8 @@ class Lab:
             "PYTHONPATH": str(REPOSITORY),
             "IPYTHONDIR": str(root / "ipython"),
             "HOME": str(root / "home"),
-            **{f"JUPYTER_{n}_DIR": str(root / n.lower()) for n in ("CONFIG", "DATA", "RUNTIME")},
+            **{f"JUPYTER_{n}_DIR": str(root / n.lower()) for n in ("CONFIG", "DATA")},
+            "JUPYTER_RUNTIME_DIR": self._sockets.name,
             **variables,
         }
         (root / "home").mkdir()
@@ -104,7 +108,8 @@ class Lab:
             sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--allow-root",
             f"--port={self.url.rpartition(':')[2]}", "--ServerApp.port_retries=0",
             "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
-            f"--KernelRestarter.time_to_dead={LOOK_S}", "--LabApp.expose_app_in_browser=True",
+            f"--KernelRestarter.time_to_dead={LOOK_S}", "--KernelManager.transport=ipc",
+            "--LabApp.expose_app_in_browser=True",
             "--JupyterNotebookApp.expose_app_in_browser=True",
             f"--ServerApp.root_dir={work}",
         ]  # fmt: skip
@@ -164,6 +169,7 @@ class Lab:
                 self.process.kill()
                 self.process.wait()
         self.log.close()
+        self._sockets.cleanup()
         for ended in self._ended:
             ended.result()
 
