@@ -12,7 +12,7 @@ from durable_nb.engine import listing
 from durable_nb.engine.questions import asked_of
 from durable_nb.engine.usage import usd_text
 from durable_nb.journal import StoreLike, store_of
-from durable_nb.model.outcomes import Outcome
+from durable_nb.model.outcomes import Outcome, RunStatus
 from durable_nb.model.waits import FOR_A_PERSON
 
 #: What a person is asked about: a doubt, a change, or a wait that only a person ends.
@@ -30,6 +30,8 @@ class RunRow:
 
     Attributes
     ----------
+    status : str
+        As `runs` gives it.
     pace : str
         ``live``, ``slow`` or "".
     asks : tuple of str
@@ -50,6 +52,11 @@ class RunRow:
     usd: float | None = None
     opened: datetime | None = None
     updated: datetime | None = None
+
+    @property
+    def standing(self) -> str:
+        """Where it stands, for a person: one that is open and asks something waits, too."""
+        return RunStatus.WAITING if self.asks and self.status == RunStatus.OPEN else self.status
 
     @property
     def cost(self) -> str:
@@ -80,7 +87,7 @@ class Overview:
         for row in self.rows:
             counts = ", ".join(f"{getattr(row, word)} {word}" for word in Outcome)
             cost = f" · {row.cost}" if row.cost else ""
-            lines.append(f"  {row.name} · {row.status} · {counts}{cost}")
+            lines.append(f"  {row.name} · {row.standing} · {counts}{cost}")
             lines += [f"    {ask}" for ask in row.asks]
         return "\n".join(lines)
 

@@ -137,7 +137,7 @@ def row_of(row: RunRow, now: datetime) -> dict[str, Any]:
     touched = None if row.updated is None else max(0.0, (now - row.updated).total_seconds())
     return {
         "name": texts.plain(row.name),
-        "status": row.status,
+        "status": row.standing,
         "pace": row.pace,
         "completed": row.completed,
         "incomplete": row.incomplete,
@@ -166,7 +166,7 @@ class Static:
             + "".join(
                 f"<td {how}>{escape(str(text))}</td>"
                 for how, text in (
-                    (name, row.name), (cell, row.status), (cell, row.completed),
+                    (name, row.name), (cell, row.standing), (cell, row.completed),
                     (cell, row.incomplete), (cell, row.unknown), (cell, row.cost),
                     (asks, "; ".join(row.asks)),
                 )

@@ -59,6 +59,22 @@ def test_the_text_has_no_times_and_says_the_same(store, capsys):
     assert capsys.readouterr().out == f"{text}\n"
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_run_that_asks_something_waits_whether_a_kernel_has_it_or_not(store, held):
+    """Its panel says so, too; and only it: one that is open and asks nothing is open."""
+    with dnb.open_run("doubt", store=store) as run, dnb.open_run("fresh", store=store) as fresh:
+        assert fresh.call(int, "1") == 1
+        for one in (run, fresh):
+            one.publisher.publish()
+        if not held:
+            run.close()
+        rows = {row.name: row for row in overview(store).rows}
+        assert rows["doubt"].status == ("open" if held else "waiting")
+        assert rows["doubt"].standing == "waiting"
+        assert (rows["fresh"].standing, rows["done"].standing) == ("open", "finished")
+        assert "  doubt · waiting · " in str(overview(store))
+
+
 def test_a_store_without_runs_says_so(tmp_path):
     """Nothing is made by looking."""
     assert str(overview(tmp_path / "none")) == "no runs in none/"
